@@ -7,5 +7,5 @@ mod sys;
 
 pub use sys::{
     TcpState, TunOffloads, is_at_urgent_byte, next_signal, open_tun_queue, receive_queue, send_queue,
-    send_queue_unsent, set_mark, set_transparent, set_tun_offloads, signal_descriptor, tcp_state,
+    send_queue_unsent, sent_isn, set_mark, set_transparent, set_tun_offloads, signal_descriptor, tcp_state,
 };

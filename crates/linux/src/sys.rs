@@ -112,6 +112,34 @@ fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io
     Ok(())
 }
 
+/// The sequence number of the SYN of a TCP socket that connects, and has sent nothing else. This needs `CAP_NET_ADMIN` (`TCP_REPAIR`).
+///
+/// The kernel takes `SO_REUSEADDR` from the socket.
+pub fn sent_isn(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    const SEND_QUEUE: c_int = 2;
+    // Without the probe with which a restored connection goes on.
+    const OFF: c_int = -1;
+    let set = |name, value: c_int| set_option(fd, libc::IPPROTO_TCP, name, &value);
+    set(libc::TCP_REPAIR, 1)?;
+    let next = set(libc::TCP_REPAIR_QUEUE, SEND_QUEUE).and_then(|()| {
+        let (mut next, mut len) = (0_u32, mem::size_of::<u32>() as socklen_t);
+        // SAFETY: the kernel writes at most `len` bytes, the size of `next`, into it.
+        check(unsafe {
+            libc::getsockopt(
+                fd.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_QUEUE_SEQ,
+                ptr::from_mut(&mut next).cast::<c_void>(),
+                &raw mut len,
+            )
+        })?;
+        Ok(next)
+    });
+    set(libc::TCP_REPAIR, OFF)?;
+    // The SYN counts as one byte.
+    next.map(|next| next.wrapping_sub(1))
+}
+
 /// Marks a socket's packets for policy routing (`SO_MARK`).
 pub fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, &mark)

@@ -30,6 +30,11 @@ pub(crate) fn of(error: Errno) -> Answer {
     }
 }
 
+/// Whether the connection failed for want of descriptors or memory here, which says nothing of the server.
+pub(crate) fn is_shortage(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS | Errno::NOSPC)
+}
+
 /// The reset that refuses a SYN (RFC 9293 §3.10.7.1).
 pub(crate) fn reset(syn: &Syn) -> Vec<u8> {
     let mut tcp = [0; 20];

@@ -1,6 +1,7 @@
 //! Counts of all threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +45,14 @@ counters! {
     unreachable,
     /// Connections to servers that did not answer in time.
     timed_out,
-    /// Connections that passed without a proxy, since its tables were full.
+    /// Connections that their clients never confirmed.
+    unconfirmed,
+    /// Connections that were being opened, and gave way to others.
+    displaced,
+    /// Connections that passed without a proxy, since there was no place for them.
     passed,
+    /// Connections that were refused, since there was no place for them.
+    full,
     /// SYNs that came back to the proxy that had sent them.
     loops,
     /// Idle connections that were closed to make room for others.
@@ -107,6 +114,8 @@ pub(crate) struct Counters {
     pub(crate) totals: TotalCounters,
     /// In the order of the plan.
     pub(crate) proxies: Vec<ProxyCounters>,
+    /// Why new connections may not come to the proxies, if they may not.
+    problem: Mutex<Option<String>>,
 }
 
 impl Counters {
@@ -114,7 +123,16 @@ impl Counters {
         Counters {
             totals: TotalCounters::default(),
             proxies: (0..proxies).map(|_| ProxyCounters::default()).collect(),
+            problem: Mutex::default(),
         }
+    }
+
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
     /// Of the process, with the sums of what its proxies count.

@@ -1,10 +1,18 @@
 //! Connections from their SYN to their end: what the proxy does with a SYN.
 //!
-//! A SYN waits while the proxy connects to the server as the client. Retransmissions of it say nothing new meanwhile. Once the server has
-//! accepted, the SYN goes to the kernel, which answers it; a retransmission then means that the answer was lost, and goes there too.
+//! A SYN waits while the proxy connects to the server as the client. Once the server has accepted, the SYN goes to the kernel, which answers
+//! it; a retransmission then means that the answer was lost, and goes there too.
 //!
-//! A SYN for a connection that is being opened, with another sequence number, is the proxy's own: it has come back by a route that leads
-//! through the proxy again. The connection is refused, since each turn would open another one.
+//! A SYN proves nothing: its source may be forged, and nobody may be there to confirm. So what one costs is bounded:
+//!
+//! - An opening lasts as long as its client asks. A SYN that is not retransmitted is forgotten after [`MIN_ASKING`].
+//! - A server that has accepted waits for the client for [`MAX_CONFIRMING`] and, while many wait, for [`MIN_CONFIRMING`].
+//! - If all places of openings are taken, the source with most of them loses its oldest ([`Shares`]). Its client is told nothing and asks
+//!   again.
+//!
+//! A SYN for a connection that is being opened, with another sequence number, is dropped: anybody can forge one. If the number is that of
+//! the proxy's own socket, it is the proxy's own, and has come back by a route that leads through the proxy again. The connection is
+//! refused then, since the server is never reached.
 //!
 //! A SYN with another sequence number for a connection that is open begins it anew. Most often the old one is over, and the news has not
 //! come yet: the SYN is dropped, since the kernel would accept it without anybody having asked the server. If the old one is still there
@@ -13,9 +21,10 @@
 //! The owner has sockets and clock. `now` does not go backwards.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Shares, source};
 
 use crate::syn::{Connection, Syn};
 
@@ -23,27 +32,30 @@ use crate::syn::{Connection, Syn};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynAction {
     /// Keep it, and connect to the server.
-    Connect,
+    Connect {
+        /// End this opening, which gives way.
+        instead_of: Option<Connection>,
+    },
     /// Drop it: its connection is being opened, or the one before it may be over in a moment.
     Wait,
     /// Give it to the kernel.
     Deliver,
-    /// Forward it: the tables are full.
-    Pass(Full),
+    /// There is no place for its connection.
+    Full,
     /// Drop it, end the opening, and tell the client: it has come back to the proxy.
     Loop,
 }
 
-/// Which table is full.
+/// Who has taken too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Full {
-    /// That of connections.
-    Connections,
-    /// That of connections that are being opened.
-    Opening,
+pub enum Late {
+    /// The server has not answered while the client asked.
+    Server,
+    /// The client has not confirmed.
+    Client,
 }
 
-/// How many connections there may be, and how long they may take to open.
+/// How many connections there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections, those that are being opened included.
@@ -52,31 +64,29 @@ pub struct Limits {
     pub opening: usize,
 }
 
-/// How long a server may take to answer: longer than a client asks (RFC 9293 §3.8.3 wants at least three minutes of it; Linux gives up
+/// The longest time for a server to answer: longer than a client asks (RFC 9293 §3.8.3 wants at least three minutes of it; Linux gives up
 /// after two).
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(180);
-/// How long a client may take to confirm its handshake: Linux retransmits its answer five times, over 63 s.
-const ACCEPT_TIMEOUT: Duration = Duration::from_secs(64);
+const MAX_ASKING: Duration = Duration::from_secs(180);
+/// For how long a client may be silent: time for a retransmission after the first time-out of RFC 1122 (3 s), and for another.
+const MIN_ASKING: Duration = Duration::from_secs(10);
+/// Time-outs double: a client whose SYN came after 3 s sends the next after 7 and 15 s, of which one may be lost.
+const ASKING_FACTOR: u32 = 6;
+/// For how long a client may take to confirm its handshake: the kernel answers it after 0, 1, 3 and 7 s.
+const MAX_CONFIRMING: Duration = Duration::from_secs(8);
+/// The same while more than a part of all places wait for a client: a round trip, or two answers on a short one.
+const MIN_CONFIRMING: Duration = Duration::from_secs(2);
+const CONFIRMING_PART: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The server has been asked.
-    Connecting { until: Instant },
+    Connecting { since: Instant, until: Instant },
     /// The server has accepted, and the kernel has the SYN.
-    Accepting { until: Instant },
+    Accepting { since: Instant },
     Open {
         /// The sequence number of a SYN that begins it anew.
         anew: Option<u32>,
     },
-}
-
-impl Stage {
-    const fn deadline(self) -> Option<Instant> {
-        match self {
-            Stage::Connecting { until } | Stage::Accepting { until } => Some(until),
-            Stage::Open { .. } => None,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,13 +100,24 @@ struct Entry {
 pub struct Openings {
     limits: Limits,
     entries: HashMap<Connection, Entry>,
-    deadlines: BTreeSet<(Instant, Connection)>,
+    /// Those that are being opened, by client.
+    places: Shares<IpAddr, Connection>,
+    /// Those whose server has been asked, by the end of the client's patience.
+    asking: BTreeSet<(Instant, Connection)>,
+    /// Those whose server has accepted, and since when.
+    confirming: BTreeSet<(Instant, Connection)>,
 }
 
 impl Openings {
     /// Without connections.
     pub fn new(limits: Limits) -> Self {
-        Openings { limits, entries: HashMap::new(), deadlines: BTreeSet::new() }
+        Openings {
+            limits,
+            entries: HashMap::new(),
+            places: Shares::default(),
+            asking: BTreeSet::new(),
+            confirming: BTreeSet::new(),
+        }
     }
 
     /// Connections, those that are being opened included.
@@ -111,31 +132,55 @@ impl Openings {
 
     /// Connections that are being opened.
     pub fn opening(&self) -> usize {
-        self.deadlines.len()
+        self.places.len()
     }
 
-    /// Judges a SYN.
-    pub fn handle_syn(&mut self, now: Instant, syn: &Syn) -> SynAction {
+    /// Judges a SYN. `own_isn` is the sequence number of the proxy's own SYN to the server, if it is known; it is asked for only where a
+    /// connection is being opened by another SYN.
+    pub fn handle_syn(
+        &mut self,
+        now: Instant,
+        syn: &Syn,
+        own_isn: impl FnOnce() -> Option<u32>,
+    ) -> SynAction {
         let connection = syn.connection;
-        let (all, opening) = (self.len(), self.opening());
-        match self.entries.get_mut(&connection) {
-            None if opening >= self.limits.opening => SynAction::Pass(Full::Opening),
-            None if all >= self.limits.connections => SynAction::Pass(Full::Connections),
-            None => {
-                self.set(connection, syn.isn, Stage::Connecting { until: now + CONNECT_TIMEOUT });
-                SynAction::Connect
+        let Some(entry) = self.entries.get_mut(&connection) else { return self.admit(now, syn) };
+        let is_same = entry.isn == syn.isn;
+        match &mut entry.stage {
+            Stage::Connecting { since, .. } if is_same => {
+                let since = *since;
+                let patience = (now.saturating_since(since) * ASKING_FACTOR).clamp(MIN_ASKING, MAX_ASKING);
+                self.set(connection, syn.isn, Stage::Connecting { since, until: since + patience });
+                SynAction::Wait
             }
-            Some(Entry { isn, stage: Stage::Connecting { .. } }) if *isn == syn.isn => SynAction::Wait,
-            Some(Entry { stage: Stage::Connecting { .. }, .. }) => {
+            Stage::Connecting { .. } if own_isn() == Some(syn.isn) => {
                 self.remove(connection);
                 SynAction::Loop
             }
-            Some(Entry { isn, stage: Stage::Open { anew } }) if *isn != syn.isn && *anew != Some(syn.isn) => {
+            Stage::Connecting { .. } | Stage::Accepting { .. } if !is_same => SynAction::Wait,
+            Stage::Open { anew } if !is_same && *anew != Some(syn.isn) => {
                 *anew = Some(syn.isn);
                 SynAction::Wait
             }
-            Some(_) => SynAction::Deliver,
+            _ => SynAction::Deliver,
         }
+    }
+
+    fn admit(&mut self, now: Instant, syn: &Syn) -> SynAction {
+        let client = source(syn.connection.client.ip());
+        let victim = self.places.victim(client);
+        let instead_of = if self.len() >= self.limits.connections {
+            // What is open stays. Of what is being opened, the largest part gives way to others.
+            let others = victim.filter(|victim| victim.of > self.places.of(client) + 1);
+            let Some(victim) = others else { return SynAction::Full };
+            Some(victim.item)
+        } else {
+            victim.filter(|_| self.opening() >= self.limits.opening).map(|victim| victim.item)
+        };
+        instead_of.inspect(|displaced| self.remove(*displaced));
+        self.places.insert(client, syn.connection);
+        self.set(syn.connection, syn.isn, Stage::Connecting { since: now, until: now + MIN_ASKING });
+        SynAction::Connect { instead_of }
     }
 
     /// The server has accepted. Whether its SYN may go to the kernel: the connection is still wanted.
@@ -143,7 +188,7 @@ impl Openings {
         match self.entries.get(&connection) {
             Some(Entry { isn, stage: Stage::Connecting { .. } }) => {
                 let isn = *isn;
-                self.set(connection, isn, Stage::Accepting { until: now + ACCEPT_TIMEOUT });
+                self.set(connection, isn, Stage::Accepting { since: now });
                 true
             }
             _ => false,
@@ -156,6 +201,7 @@ impl Openings {
             Some(Entry { isn, stage: Stage::Accepting { .. } }) => {
                 let isn = *isn;
                 self.set(connection, isn, Stage::Open { anew: None });
+                self.places.remove(connection);
                 true
             }
             _ => false,
@@ -164,136 +210,57 @@ impl Openings {
 
     /// The connection is over, or will not be.
     pub fn remove(&mut self, connection: Connection) {
-        if let Some(Entry { stage, .. }) = self.entries.remove(&connection)
-            && let Some(until) = stage.deadline()
-        {
-            self.deadlines.remove(&(until, connection));
+        if let Some(Entry { stage, .. }) = self.entries.remove(&connection) {
+            self.places.remove(connection);
+            self.stop(connection, stage);
         }
     }
 
     /// When the next one has taken too long.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let asking = self.asking.first().map(|(at, _)| *at);
+        let confirming = self.confirming.first().map(|(since, _)| *since + self.confirming_time());
+        asking.into_iter().chain(confirming).min()
     }
 
-    /// The next one that has taken too long to open. It is forgotten.
-    pub fn poll_timeout(&mut self, now: Instant) -> Option<Connection> {
-        let (_, connection) = *self.deadlines.first().filter(|(at, _)| *at <= now)?;
-        self.remove(connection);
-        Some(connection)
+    /// The next one that has taken too long to open, and who is late. It is forgotten.
+    pub fn poll_timeout(&mut self, now: Instant) -> Option<(Connection, Late)> {
+        let is_due = |at: Instant| at <= now;
+        let asking = self.asking.first().filter(|(at, _)| is_due(*at)).map(|(_, it)| (*it, Late::Server));
+        let time = self.confirming_time();
+        let confirming = self.confirming.first().filter(|(since, _)| is_due(*since + time));
+        let late = asking.or(confirming.map(|(_, it)| (*it, Late::Client)))?;
+        self.remove(late.0);
+        Some(late)
+    }
+
+    fn confirming_time(&self) -> Duration {
+        if self.confirming.len() > self.limits.opening / CONFIRMING_PART {
+            MIN_CONFIRMING
+        } else {
+            MAX_CONFIRMING
+        }
     }
 
     fn set(&mut self, connection: Connection, isn: u32, stage: Stage) {
-        self.remove(connection);
-        if let Some(until) = stage.deadline() {
-            self.deadlines.insert((until, connection));
+        if let Some(before) = self.entries.insert(connection, Entry { isn, stage }) {
+            self.stop(connection, before.stage);
         }
-        self.entries.insert(connection, Entry { isn, stage });
+        match stage {
+            Stage::Connecting { until, .. } => self.asking.insert((until, connection)),
+            Stage::Accepting { since } => self.confirming.insert((since, connection)),
+            Stage::Open { .. } => false,
+        };
+    }
+
+    fn stop(&mut self, connection: Connection, stage: Stage) {
+        match stage {
+            Stage::Connecting { until, .. } => self.asking.remove(&(until, connection)),
+            Stage::Accepting { since } => self.confirming.remove(&(since, connection)),
+            Stage::Open { .. } => false,
+        };
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use trunkline_units::Rng;
-
-    use super::*;
-
-    const LIMITS: Limits = Limits { connections: 3, opening: 2 };
-    const NOW: Instant = Instant::ZERO;
-
-    fn syn(client: u16, isn: u32) -> Syn {
-        let connection =
-            Connection { client: ([10, 0, 0, 1], client).into(), server: ([10, 0, 0, 2], 80).into() };
-        Syn { connection, isn, len: 1, hops: 64, traffic_class: 0 }
-    }
-
-    #[test]
-    fn a_retransmission_waits_until_the_server_has_accepted_and_then_goes_to_the_kernel() {
-        let mut openings = Openings::new(LIMITS);
-        let one = syn(1, 7);
-        assert_eq!(openings.handle_syn(NOW, &one), SynAction::Connect);
-        assert_eq!(openings.handle_syn(NOW, &one), SynAction::Wait);
-        assert!(!openings.handle_accepted(one.connection), "nobody accepted it");
-        assert!(openings.handle_connected(NOW, one.connection));
-        assert!(!openings.handle_connected(NOW, one.connection), "twice");
-        assert_eq!(openings.handle_syn(NOW, &one), SynAction::Deliver);
-        assert!(openings.handle_accepted(one.connection));
-        assert_eq!((openings.len(), openings.opening(), openings.next_timeout()), (1, 0, None));
-        assert_eq!(openings.handle_syn(NOW, &one), SynAction::Deliver, "the kernel answers it again");
-        assert_eq!(openings.handle_syn(NOW, &syn(1, 8)), SynAction::Wait, "the old one may be over");
-        assert_eq!(openings.handle_syn(NOW, &syn(1, 8)), SynAction::Deliver, "the kernel finds it out");
-        assert_eq!(openings.handle_syn(NOW, &syn(1, 9)), SynAction::Wait);
-        openings.remove(one.connection);
-        assert_eq!(openings.handle_syn(NOW, &syn(1, 8)), SynAction::Connect);
-    }
-
-    #[test]
-    fn the_proxys_own_syn_that_comes_back_ends_the_opening() {
-        let mut openings = Openings::new(LIMITS);
-        assert_eq!(openings.handle_syn(NOW, &syn(1, 7)), SynAction::Connect);
-        assert_eq!(openings.handle_syn(NOW, &syn(1, 99)), SynAction::Loop);
-        assert!(openings.is_empty());
-        assert!(!openings.handle_connected(NOW, syn(1, 7).connection));
-    }
-
-    #[test]
-    fn what_finds_no_place_passes() {
-        let mut openings = Openings::new(LIMITS);
-        for client in 0..2 {
-            assert_eq!(openings.handle_syn(NOW, &syn(client, 7)), SynAction::Connect);
-        }
-        assert_eq!(openings.handle_syn(NOW, &syn(2, 7)), SynAction::Pass(Full::Opening));
-        for client in 0..2 {
-            assert!(openings.handle_connected(NOW, syn(client, 7).connection));
-            assert!(openings.handle_accepted(syn(client, 7).connection));
-        }
-        assert_eq!(openings.handle_syn(NOW, &syn(2, 7)), SynAction::Connect);
-        assert_eq!(openings.handle_syn(NOW, &syn(3, 7)), SynAction::Pass(Full::Connections));
-        assert_eq!(openings.len(), 3);
-    }
-
-    #[test]
-    fn a_server_and_a_client_have_bounded_time() {
-        let mut openings = Openings::new(LIMITS);
-        openings.handle_syn(NOW, &syn(1, 7));
-        openings.handle_syn(NOW, &syn(2, 7));
-        openings.handle_connected(Instant::from_millis(1000), syn(2, 7).connection);
-        assert_eq!(openings.next_timeout(), Some(Instant::from_millis(65_000)));
-        assert_eq!(openings.poll_timeout(Instant::from_millis(64_999)), None);
-        assert_eq!(openings.poll_timeout(Instant::from_millis(65_000)), Some(syn(2, 7).connection));
-        assert_eq!(openings.poll_timeout(Instant::from_millis(180_000)), Some(syn(1, 7).connection));
-        assert_eq!((openings.len(), openings.opening(), openings.next_timeout()), (0, 0, None));
-    }
-
-    /// Whatever comes in whatever order: the bounds hold, and what is being opened has a deadline.
-    #[test]
-    fn bounds_hold_under_any_operations() {
-        for seed in 0..30 {
-            let mut rng = Rng::new(seed, "openings");
-            let limits =
-                Limits { connections: 1 + rng.below(8) as usize, opening: 1 + rng.below(8) as usize };
-            let mut openings = Openings::new(limits);
-            let mut now = NOW;
-            for _ in 0..500 {
-                now += Duration::from_secs(rng.below(30));
-                let syn = syn(rng.below(12) as u16, rng.below(2) as u32);
-                match rng.below(5) {
-                    0 | 1 => {
-                        openings.handle_syn(now, &syn);
-                    }
-                    2 => {
-                        openings.handle_connected(now, syn.connection);
-                    }
-                    3 => {
-                        openings.handle_accepted(syn.connection);
-                    }
-                    _ => openings.remove(syn.connection),
-                }
-                while openings.poll_timeout(now).is_some() {}
-                assert!(openings.len() <= limits.connections && openings.opening() <= limits.opening);
-                assert!(openings.opening() <= openings.len());
-                assert!(openings.next_timeout().is_none_or(|at| at > now));
-            }
-        }
-    }
-}
+mod tests;

@@ -127,6 +127,24 @@ impl Plan {
             .filter_map(move |(index, treatment)| Some((index, treatment.side_behind(connection)?)))
     }
 
+    /// Descriptors that its connections need, with their pipes.
+    pub(crate) fn descriptors(&self) -> u64 {
+        let (sockets, pipes) = (2 * self.limits.connections as u64, 2 * self.memory / PIPE_BYTES as u64);
+        if self.ends_connections() { sockets + pipes.min(sockets) } else { 0 }
+    }
+
+    /// With as many connections as there are descriptors for. Pipes get a small part of them, since data can be copied instead.
+    pub(crate) fn within_descriptors(mut self, free: u64) -> Self {
+        if self.descriptors() > free {
+            let pipes = (free / 32).min(self.memory / PIPE_BYTES as u64);
+            self.memory = pipes * PIPE_BYTES as u64;
+            let connections = ((free - 2 * pipes) / 2).max(1) as usize;
+            self.limits.connections = self.limits.connections.min(connections);
+            self.limits.opening = self.limits.opening.min(self.limits.connections);
+        }
+        self
+    }
+
     /// Pipes that a worker may fill at a time.
     pub(crate) fn pipes_per_worker(&self) -> usize {
         (self.memory / PIPE_BYTES as u64 / self.threads.max(1) as u64) as usize
@@ -232,6 +250,26 @@ mod tests {
             tail: None,
             window: None,
         }
+    }
+
+    #[test]
+    fn there_are_no_more_connections_than_descriptors_for_them() {
+        let plan = |connections: u32, mode| {
+            let settings = ProxySettings { connections, ..ProxySettings::default() };
+            Plan { treatments: vec![Treatment { mode, ..treatment() }], ..Plan::new(&settings, &[]) }
+        };
+        let split = plan(16_384, ProxyMode::Split);
+        assert_eq!(split.clone().within_descriptors(100_000), split, "enough");
+        for free in [0, 1, 2, 40, 1000, 20_000] {
+            let fitting = split.clone().within_descriptors(free);
+            let Limits { connections, opening } = fitting.limits;
+            assert!(opening <= connections && connections >= 1, "{free}");
+            assert!(fitting.descriptors() <= free.max(2), "{free}: {}", fitting.descriptors());
+            assert!(connections as u64 >= free * 15 / 32, "{free}: {connections}");
+        }
+        // Windows are lowered without sockets.
+        let clamp = plan(16_384, ProxyMode::ClampWindow);
+        assert_eq!(clamp.clone().within_descriptors(10), clamp);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -24,12 +25,23 @@ use crate::sockets::{RawSender, TcpSettings};
 use crate::status::Status;
 use crate::worker::{ToWorker, Worker};
 
+/// Sockets that listen or send packets, descriptors to wait for events, clients.
+const DESCRIPTORS_OF_ITS_OWN: u64 = 64;
+
 /// Why a proxy does not start, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
+    /// Another process has what leads connections to it.
+    #[error("another proxy runs in this network namespace")]
+    Running,
     /// What leads connections to it cannot be made.
-    #[error("{0}")]
-    Routing(String),
+    #[error("{reason}")]
+    Routing {
+        /// What the system said.
+        reason: String,
+        /// Its error number, where there is one.
+        errno: Option<i32>,
+    },
     /// The kernel lacks something, or the process may not use it.
     #[error("cannot {step}: {source}")]
     System {
@@ -46,7 +58,24 @@ fn system(step: &'static str) -> impl FnOnce(io::Error) -> ProxyError {
 
 impl From<RoutingError> for ProxyError {
     fn from(error: RoutingError) -> Self {
-        ProxyError::Routing(error.to_string())
+        let errno = match &error {
+            RoutingError::Running => return ProxyError::Running,
+            RoutingError::Down => None,
+            RoutingError::Device(source) | RoutingError::EarlyDemux(source) => source.raw_os_error(),
+            RoutingError::Netlink(error) => error.errno(),
+        };
+        ProxyError::Routing { reason: error.to_string(), errno }
+    }
+}
+
+impl ProxyError {
+    /// The system's error number, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            ProxyError::Running => None,
+            ProxyError::Routing { errno, .. } => *errno,
+            ProxyError::System { source, .. } => source.raw_os_error(),
+        }
     }
 }
 
@@ -68,6 +97,8 @@ struct Report {
     started: Instant,
     plan: Plan,
     counters: Arc<Counters>,
+    /// Whether the owner ends by an error.
+    has_failed: Arc<AtomicBool>,
 }
 
 impl Report {
@@ -84,7 +115,8 @@ impl Proxy {
     /// # Errors
     /// [`ProxyError`]. What was made is removed again.
     pub fn start(name: &str, plan: &Plan, server: Option<Server>) -> Result<Proxy, ProxyError> {
-        warn_of_limits(plan);
+        warn_of_forwarding(plan);
+        let plan = &within_descriptors(plan, server.is_some());
         let counters = Arc::new(Counters::new(plan.treatments.len()));
         let from_workers = Mailbox::new().map_err(system("make a mailbox"))?;
         let mut workers = Vec::new();
@@ -116,7 +148,13 @@ impl Proxy {
             server,
         };
         let intake = Intake::new(plan, parts).map_err(system("make an epoll descriptor"))?;
-        let report = Report { name: name.to_owned(), started: clock::now(), plan: plan.clone(), counters };
+        let report = Report {
+            name: name.to_owned(),
+            started: clock::now(),
+            plan: plan.clone(),
+            counters,
+            has_failed: Arc::default(),
+        };
         Ok(Proxy { intake, workers, to_workers, report })
     }
 
@@ -132,7 +170,7 @@ impl Proxy {
     /// removed.
     ///
     /// # Errors
-    /// [`ProxyError::System`], if the proxy cannot go on.
+    /// [`ProxyError::System`], if the proxy cannot go on. With `fail = "closed"` new connections are unreachable then.
     pub fn run(mut self, stop: &OwnedFd) -> Result<Status, ProxyError> {
         let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
         for (number, worker) in self.workers.drain(..).enumerate() {
@@ -140,6 +178,9 @@ impl Proxy {
             threads.push(thread.map_err(system("start a thread"))?);
         }
         let outcome = self.intake.run(stop);
+        if outcome.is_ok() && !self.report.has_failed.load(Ordering::Relaxed) {
+            self.intake.end_in_order();
+        }
         // First the way to the proxy, so that no connection comes that nobody would take.
         drop(self.intake);
         for worker in &self.to_workers {
@@ -184,9 +225,19 @@ impl Drop for Alarm {
     }
 }
 
-/// A proxy that runs beside something else. Dropping it ends it in order.
+/// How the owner of a proxy ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// As it was told: nothing of the proxy stays.
+    InOrder,
+    /// By an error: with `fail = "closed"` new connections are unreachable afterwards.
+    Failed,
+}
+
+/// A proxy that runs beside something else. Dropping it ends it as after an error.
 #[derive(Debug)]
 pub struct ProxyThread {
+    /// `None` once it has ended.
     thread: Option<JoinHandle<Result<Status, ProxyError>>>,
     stop: Arc<OwnedFd>,
     /// Readable once it has ended.
@@ -200,16 +251,38 @@ impl ProxyThread {
         self.report.status()
     }
 
+    /// It has ended by itself, which its descriptor tells. Its state has the reason from now on, which is returned.
+    pub fn handle_end(&mut self) -> String {
+        let _ = rustix::io::read(&self.over, &mut [0; 8]);
+        let reason = match self.join() {
+            Ok(_) => "the proxies have ended".to_owned(),
+            Err(error) => format!("the proxies have ended: {error}"),
+        };
+        self.report.counters.set_problem(Some(reason.clone()));
+        reason
+    }
+
     /// Ends it, if it has not ended by itself. Its last state.
     ///
     /// # Errors
     /// Why it has ended by itself.
-    pub fn end(mut self) -> Result<Status, ProxyError> {
-        self.stop()
+    pub fn end(mut self, ending: Ending) -> Result<Status, ProxyError> {
+        self.stop(ending)
     }
 
-    fn stop(&mut self) -> Result<Status, ProxyError> {
+    fn stop(&mut self, ending: Ending) -> Result<Status, ProxyError> {
+        self.report.has_failed.store(ending == Ending::Failed, Ordering::Relaxed);
+        let has_ended = self.thread.is_none();
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        let outcome = self.join();
+        // What an end by itself has left.
+        if (has_ended || outcome.is_err()) && ending == Ending::InOrder {
+            unblock()?;
+        }
+        outcome
+    }
+
+    fn join(&mut self) -> Result<Status, ProxyError> {
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(outcome)) => outcome,
             Some(Err(_)) => Err(system("open connections")(io::Error::other("a thread panicked"))),
@@ -220,10 +293,20 @@ impl ProxyThread {
 
 impl Drop for ProxyThread {
     fn drop(&mut self) {
-        if let Err(error) = self.stop() {
+        if self.thread.is_some()
+            && let Err(error) = self.stop(Ending::Failed)
+        {
             tracing::error!("proxies: {error}");
         }
     }
+}
+
+/// Lets connections pass that a proxy with `fail = "closed"` has left unreachable in this network namespace. Whether there was one.
+///
+/// # Errors
+/// A proxy runs here, or the kernel refused.
+pub fn unblock() -> Result<bool, ProxyError> {
+    Ok(routing::unblock()?)
 }
 
 impl AsFd for ProxyThread {
@@ -263,23 +346,35 @@ fn listen(plan: &Plan) -> Result<(Vec<OwnedFd>, Vec<Listener>), ProxyError> {
     Ok(listeners)
 }
 
-/// Says what is likely to be in the way, and raises the limit of descriptors as far as it goes.
-fn warn_of_limits(plan: &Plan) {
-    let pipes = 2 * plan.pipes_per_worker() * plan.threads;
-    let needed = (2 * plan.limits.connections + pipes.min(2 * plan.limits.connections) + 64) as u64;
+/// Raises the limit of descriptors as far as it goes and the plan needs it. What `plan` comes to with those that there are.
+fn within_descriptors(plan: &Plan, is_alone: bool) -> Plan {
+    let needed = plan.descriptors() + DESCRIPTORS_OF_ITS_OWN;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
         let maximum = limit.maximum.map(|maximum| maximum.max(needed));
-        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum });
-        if raised.is_err() {
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).is_err() {
             let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-            let have = limit.maximum.unwrap_or(0);
-            tracing::warn!(
-                "the limit of open files is {have}, and {} connections may need {needed}: raise it (LimitNOFILE=)",
-                plan.limits.connections
-            );
         }
     }
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return plan.clone() };
+    let in_use = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
+    let free = limit.saturating_sub(in_use);
+    // A gateway has lanes and callers beside its proxies.
+    let free = if is_alone { free - DESCRIPTORS_OF_ITS_OWN.min(free / 2) } else { free / 2 };
+    let fitting = plan.clone().within_descriptors(free);
+    if fitting.limits.connections < plan.limits.connections {
+        tracing::warn!(
+            "the limit of open files is {limit}: there is room for {} connections at a time, of {} that are configured; \
+             LimitNOFILE={needed} allows all",
+            fitting.limits.connections,
+            plan.limits.connections
+        );
+    }
+    fitting
+}
+
+/// Says what is likely to be in the way.
+fn warn_of_forwarding(plan: &Plan) {
     let off = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0");
     let treats = plan.treatments.iter().filter(|treatment| treatment.mode != ProxyMode::None);
     let behind: Vec<_> = treats.flat_map(|treatment| &treatment.behind).collect();

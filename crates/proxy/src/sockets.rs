@@ -10,7 +10,7 @@ use rustix::net::{
     AddressFamily, Protocol, RawProtocol, SendFlags, SocketFlags, SocketType, bind, connect, getsockname,
     listen, sendto, socket_with, sockopt,
 };
-use trunkline_linux::{set_mark, set_transparent};
+use trunkline_linux::{sent_isn, set_mark, set_transparent};
 use trunkline_netlink::Family;
 
 use crate::plan::Plan;
@@ -99,6 +99,14 @@ impl TcpSettings {
         let address = SocketAddr::try_from(getsockname(&socket)?)?;
         Ok((socket, address))
     }
+}
+
+/// The sequence number of the SYN that a socket of [`TcpSettings::connect`] has sent, if the kernel tells.
+pub(crate) fn isn(socket: &OwnedFd) -> Option<u32> {
+    let isn = sent_isn(socket.as_fd());
+    // The question takes it away, and other connections have the same port.
+    let _ = sockopt::set_socket_reuseaddr(socket, true);
+    isn.ok()
 }
 
 /// Sends whole packets, whatever their source.

@@ -17,6 +17,9 @@ pub struct Status {
     pub pid: u32,
     /// Seconds since it started.
     pub uptime_s: f64,
+    /// Why new connections may not come to the proxies, if they may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// Of all together.
     #[serde(flatten)]
     pub totals: Totals,
@@ -50,6 +53,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_s,
+            problem: counters.problem(),
             totals: counters.totals(),
             proxies: plan.treatments.iter().zip(&counters.proxies).map(one).collect(),
         }
@@ -128,6 +132,9 @@ pub fn write_metrics(page: &mut Page, status: &Status) {
         page.family(name, kind, help);
         page.sample(name, &[], value(&status.totals));
     }
+    let name = "trunkline_proxy_complete";
+    page.family(name, "gauge", "Whether new connections come to the proxies.");
+    page.sample(name, &[], u8::from(status.problem.is_none()));
     let name = "trunkline_proxy_refused_connections_total";
     page.family(name, "counter", "Connections that were not opened.");
     let totals = &status.totals;
@@ -135,6 +142,9 @@ pub fn write_metrics(page: &mut Page, status: &Status) {
         ("refused", totals.refused),
         ("unreachable", totals.unreachable),
         ("timed_out", totals.timed_out),
+        ("unconfirmed", totals.unconfirmed),
+        ("displaced", totals.displaced),
+        ("full", totals.full),
         ("loop", totals.loops),
         ("without_means", totals.without_means),
     ] {

@@ -41,16 +41,17 @@ pub struct ProxyFile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProxySettings {
-    /// What becomes of new connections after the proxy has died: "open", they pass without one, or "closed", they are unreachable. A
-    /// proxy that is told to end leaves nothing behind.
+    /// What becomes of new connections that the proxy cannot serve, and after it has died: "open", they pass without one, or "closed",
+    /// they are unreachable. A proxy that is told to end leaves nothing behind.
     pub fail: FailMode,
     /// Threads that move data.
     #[schemars(range(min = 1, max = 64))]
     pub threads: u16,
-    /// Connections at a time. One more closes the one that has been idle for longest; if none is idle, it passes without a proxy.
+    /// Connections at a time. One more closes the one that has been idle for longest; if none is idle, it is not served.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub connections: u32,
-    /// Connections at a time to servers that have not answered yet. One more passes without a proxy.
+    /// Connections at a time whose server has not answered, or whose client has not confirmed. One more takes the place of the oldest
+    /// of the client that has most.
     #[schemars(range(min = 1, max = 65_536))]
     pub opening: u32,
     /// Bytes that a socket holds in each direction; what the kernel chooses, up to the maxima of `tcp_rmem` and `tcp_wmem`.
@@ -91,7 +92,7 @@ impl Format for ProxyFile {
     const TOGETHER: &'static [&'static str] = &["proxies"];
 }
 
-/// What becomes of new connections after the proxy has died.
+/// What becomes of new connections that the proxy cannot serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FailMode {

@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Reload(InstanceArguments),
     /// End a running gateway, or running proxies.
     Down(InstanceArguments),
-    /// Remove the routes with which an ended gateway blocks packets to peers (`tun.on_exit`).
+    /// Remove what an ended gateway (`tun.on_exit`), or ended proxies (`proxy.fail = "closed"`), block packets with.
     Unblock(UnblockArguments),
     /// Run transparent TCP proxies in the foreground, for hosts behind this one, until a signal ends them.
     Proxy(ProxyArguments),
@@ -91,10 +91,10 @@ pub(crate) struct InstanceArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct UnblockArguments {
-    /// The site: its configuration file or its name.
+    /// The site: its configuration file or its name. Or the proxies' file.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(crate) site: Option<PathBuf>,
-    /// All sites of this machine.
+    /// All sites and proxies of this machine.
     #[arg(long)]
     pub(crate) all: bool,
 }

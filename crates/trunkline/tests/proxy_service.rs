@@ -12,7 +12,6 @@ use common::proxy::{CELL, SERVER, Scene, connect, connection, ip, number, reside
 use common::site::{PROGRAM, ask, status, until};
 use rustix::net::sockopt;
 use serde_json::Value;
-use trunkline_netlink::{Existing, Route, RouteKind};
 use trunkline_testbed::namespace::{Host, Task, veth};
 
 /// What a command prints.
@@ -214,38 +213,6 @@ fn peers_that_send_a_byte_now_and_then_are_served_at_once_and_hold_nothing() {
     let status = scene.end(proxy);
     assert_eq!(number(&status, "bytes_from_clients"), 100, "{status}");
     assert_eq!(number(&status, "without_means"), 0, "{status}");
-}
-
-#[test]
-fn servers_that_never_answer_take_only_their_share_of_the_table() {
-    let Some(scene) = Scene::new("servers_that_never_answer_take_only_their_share_of_the_table") else {
-        return;
-    };
-    let proxy = scene.start(&format!("[proxy]\nopening = 20\n{CELL}"));
-    // Their SYNs arrive, and no answer comes back.
-    let hole = Route { kind: RouteKind::Blackhole, ..Route::to("10.1.0.0/16".parse().expect("it")) };
-    scene.server.netlink(|handle| handle.add_route(&hole, Existing::Keep)).expect("a route");
-    let (address, listener) = scene.listen(0);
-    let silent: Vec<Task<bool>> = (0..30)
-        .map(|_| {
-            scene
-                .client
-                .spawn("client", move || TcpStream::connect_timeout(&address, Duration::from_secs(5)).is_ok())
-        })
-        .collect();
-    until("the table is full", || {
-        number(&scene.status(), "opening") == 20 && number(&scene.status(), "passed") >= 10
-    });
-    // Who finds no place there is served without a proxy.
-    scene.server.netlink(|handle| handle.delete_route(&hole)).expect("no route");
-    let (other, others) = scene.listen(0);
-    let (near, far) = connection(&scene.client, other, &others);
-    transfer(near, far, 100_000);
-    // Once the servers answer, so do the openings that waited.
-    let answered = silent.into_iter().map(Task::join).filter(|opened| *opened).count();
-    assert_eq!(answered, 30);
-    drop(listener);
-    scene.end(proxy);
 }
 
 #[test]

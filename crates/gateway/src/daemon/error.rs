@@ -32,7 +32,7 @@ pub enum DaemonError {
     /// Another daemon answers on the control socket.
     #[error("another daemon answers on {0}: `trunkline down` ends it")]
     Running(PathBuf),
-    /// The proxies cannot start, or have ended.
+    /// The proxies cannot start.
     #[error("proxies: {0}")]
     Proxies(#[from] ProxyError),
     /// The cryptographic library failed.

@@ -38,7 +38,7 @@ use std::sync::{Arc, RwLock};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
-use trunkline_proxy::{Proxy, ProxyThread};
+use trunkline_proxy::{Ending, Proxy, ProxyThread};
 use trunkline_service::{SocketFile, listen};
 use trunkline_trunk::Delivery;
 use trunkline_units::Instant;
@@ -260,7 +260,10 @@ impl Daemon {
             .unwrap_or_else(|panic| Err(DaemonError::Control { reason: panic_reason(&*panic) }));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         // First what leads connections to the proxies.
-        drop(self.proxies.take());
+        let ending = if result.is_ok() { Ending::InOrder } else { Ending::Failed };
+        if let Some(Err(error)) = self.proxies.take().map(|proxies| proxies.end(ending)) {
+            tracing::error!("proxies: {error}");
+        }
         self.workers.stop();
         self.device.close();
         self.socket_files.clear();

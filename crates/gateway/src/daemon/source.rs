@@ -9,8 +9,8 @@ use rustix::event::epoll;
 use trunkline_service::{Client, Stream};
 use trunkline_units::Instant;
 
+use super::Daemon;
 use super::connection::Connection;
-use super::{Daemon, DaemonError};
 use crate::request::Protocol;
 use crate::sys;
 
@@ -134,10 +134,12 @@ impl Daemon {
         }
     }
 
-    /// The proxies have ended by themselves: connections of hosts would wait for nobody.
+    /// The proxies have ended by themselves. Trunks go on; new connections of hosts behind pass, or are refused, as configured.
     fn handle_end_of_proxies(&mut self) {
-        self.failed = self.proxies.take().and_then(|proxies| proxies.end().err()).map(DaemonError::from);
-        self.stopping = true;
+        if let Some(proxies) = &mut self.proxies {
+            let reason = proxies.handle_end();
+            tracing::error!("{}: {reason}; a restart of the gateway brings them back", self.config.name);
+        }
     }
 
     fn handle_signal(&mut self, signal: i32) {

@@ -4,6 +4,7 @@
 mod cells;
 mod segments;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +18,8 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with, getsockname, sockopt};
 use trunkline_linux::clock;
 use trunkline_linux::mailbox::Mailbox;
-use trunkline_packet::VNET_LEN;
+use trunkline_packet::{Unreachable, VNET_LEN};
+use trunkline_schema::FailMode;
 use trunkline_service::{Response, Server, request::Protocol};
 use trunkline_units::Instant;
 
@@ -25,11 +27,12 @@ use crate::answer::{self, Answer};
 use crate::clamp::Clamps;
 use crate::counters::Counters;
 use crate::error_message::ErrorMessage;
-use crate::opening::{Openings, SynAction};
+use crate::notices::{Incident, Notices};
+use crate::opening::{Late, Openings, SynAction};
 use crate::plan::Plan;
 use crate::relay::{Place, Relay, Side};
 use crate::routing::{Routing, TAIL};
-use crate::sockets::{RawSender, TcpSettings};
+use crate::sockets::{self, RawSender, TcpSettings};
 use crate::status::{self, Status};
 use crate::syn::{Connection, Syn};
 use crate::tail::{Path, Tails, TcpPacket};
@@ -40,7 +43,9 @@ const DEVICE: u64 = u64::MAX;
 const MAILBOX: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
 const SERVER: u64 = u64::MAX - 3;
-const LISTENER: u64 = u64::MAX - 4;
+/// Notifications of the kernel.
+const CHANGES: u64 = u64::MAX - 4;
+const LISTENER: u64 = u64::MAX - 5;
 const MAX_EVENTS: usize = 256;
 /// Packets and connections that are taken at a time: then others have their turn.
 const MAX_BATCH: usize = 64;
@@ -53,10 +58,18 @@ struct Pending {
     /// The SYN itself, until it has gone to the kernel.
     packet: Vec<u8>,
     socket: OwnedFd,
+    /// The sequence number of the proxy's own SYN, once it has been asked for.
+    own_isn: OnceCell<Option<u32>>,
     connected: bool,
     place: Place,
     /// Whether the tail of the end in the network is emulated.
     has_tail: bool,
+}
+
+impl Pending {
+    fn own_isn(&self) -> Option<u32> {
+        *self.own_isn.get_or_init(|| sockets::isn(&self.socket))
+    }
 }
 
 /// What the thread is made of.
@@ -90,6 +103,7 @@ pub(crate) struct Intake {
     cells: Cells,
     clamps: Clamps,
     openings: Openings,
+    notices: Notices,
     pending: Vec<Option<Pending>>,
     vacant: Vec<usize>,
     by_connection: HashMap<Connection, usize>,
@@ -120,6 +134,7 @@ impl Intake {
             clamps: Clamps::new(plan.limits.connections),
             started: clock::now(),
             openings: Openings::new(plan.limits),
+            notices: Notices::new(plan.fail),
             pending: Vec::new(),
             vacant: Vec::new(),
             by_connection: HashMap::new(),
@@ -132,7 +147,10 @@ impl Intake {
             parts,
             epoll,
         };
-        intake.watch(intake.parts.routing.device(), DEVICE)?;
+        intake.watch_device()?;
+        for monitor in intake.parts.routing.monitors() {
+            intake.watch(monitor, CHANGES)?;
+        }
         intake.watch(&intake.parts.from_workers, MAILBOX)?;
         for (index, listener) in intake.parts.listeners.iter().enumerate() {
             intake.watch(listener, LISTENER - index as u64)?;
@@ -146,6 +164,15 @@ impl Intake {
 
     fn watch(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
+    }
+
+    fn watch_device(&self) -> io::Result<()> {
+        self.parts.routing.device().map_or(Ok(()), |device| self.watch(device, DEVICE))
+    }
+
+    /// What leads connections here is removed at the end, whatever is to become of them otherwise.
+    pub(crate) fn end_in_order(&mut self) {
+        self.parts.routing.end_in_order();
     }
 
     /// Works until `stop` is readable, or a client says so.
@@ -162,9 +189,10 @@ impl Intake {
             let now = clock::now();
             for event in &events {
                 match event.data.u64() {
-                    DEVICE => self.read_device(now)?,
+                    DEVICE => self.read_device(now),
                     MAILBOX => self.read_mail()?,
                     STOP => return Ok(()),
+                    CHANGES => self.parts.routing.handle_changes(now),
                     SERVER => {
                         if self.answer_clients(now) {
                             return Ok(());
@@ -176,10 +204,23 @@ impl Intake {
                     slot => self.handle_socket(now, slot as usize),
                 }
             }
-            while let Some(connection) = self.openings.poll_timeout(now) {
-                self.parts.counters.totals.timed_out.add(1);
+            while let Some((connection, late)) = self.openings.poll_timeout(now) {
+                let totals = &self.parts.counters.totals;
+                match late {
+                    Late::Server => totals.timed_out.add(1),
+                    Late::Client => totals.unconfirmed.add(1),
+                }
                 self.take(connection);
                 self.close_tail(connection);
+            }
+            if let Some(repair) = self.parts.routing.poll_repair(now) {
+                if repair.has_new_device {
+                    self.watch_device()?;
+                }
+                self.parts.counters.set_problem(repair.problem);
+            }
+            while let Some(line) = self.notices.poll_line(now) {
+                tracing::warn!("{line}");
             }
             while let Some((path, packet)) = self.tails.poll_release(now) {
                 self.forward(&packet, path.network.ip());
@@ -196,7 +237,9 @@ impl Intake {
     fn next_timeout(&self) -> Option<Instant> {
         let server = self.parts.server.as_ref().and_then(Server::next_timeout);
         let cells = self.cells.next_reading(&self.parts.counters);
-        [self.openings.next_timeout(), self.tails.next_release(), server, cells].into_iter().flatten().min()
+        let notices = self.notices.next_timeout();
+        let own = [self.openings.next_timeout(), self.tails.next_release()];
+        own.into_iter().chain([self.parts.routing.next_repair(), notices, server, cells]).flatten().min()
     }
 
     /// Answers clients. Whether one has said that the process is to end.
@@ -219,21 +262,17 @@ impl Intake {
         is_over
     }
 
-    fn read_device(&mut self, now: Instant) -> io::Result<()> {
+    fn read_device(&mut self, now: Instant) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut outcome = Ok(());
         for _ in 0..MAX_BATCH {
-            match rustix::io::read(self.parts.routing.device(), &mut buffer) {
+            let Some(device) = self.parts.routing.device() else { break };
+            match rustix::io::read(device, &mut buffer) {
                 Ok(len) => self.handle_packet(now, buffer.get_mut(VNET_LEN..len).unwrap_or_default()),
                 Err(Errno::AGAIN | Errno::INTR) => break,
-                Err(error) => {
-                    outcome = Err(io::Error::from(error));
-                    break;
-                }
+                Err(_) => self.parts.routing.lose_device(now),
             }
         }
         self.buffer = buffer;
-        outcome
     }
 
     fn handle_packet(&mut self, now: Instant, packet: &mut [u8]) {
@@ -261,21 +300,49 @@ impl Intake {
             return;
         }
         self.make_room();
-        match self.openings.handle_syn(now, &syn) {
-            SynAction::Connect => self.connect(syn, packet.to_vec(), place),
+        let (pending, slots) = (&self.pending, &self.by_connection);
+        let own_isn = || pending[*slots.get(&syn.connection)?].as_ref()?.own_isn();
+        match self.openings.handle_syn(now, &syn, own_isn) {
+            SynAction::Connect { instead_of } => {
+                if let Some(displaced) = instead_of {
+                    self.parts.counters.totals.displaced.add(1);
+                    self.note(now, Incident::Displaced, displaced);
+                    self.take(displaced);
+                    self.close_tail(displaced);
+                }
+                self.connect(now, syn, packet.to_vec(), place);
+            }
             SynAction::Wait => {}
             SynAction::Deliver => self.deliver(now, syn.connection, packet),
-            SynAction::Pass(_) => {
+            SynAction::Full => self.turn_away(now, Incident::Full, &syn, packet),
+            SynAction::Loop => {
+                self.parts.counters.totals.loops.add(1);
+                self.note(now, Incident::Loop, syn.connection);
+                if let Some(pending) = self.take(syn.connection) {
+                    self.close_tail(syn.connection);
+                    self.answer(&pending.syn, &pending.packet, Errno::NETUNREACH);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, now: Instant, what: Incident, connection: Connection) {
+        if let Some(line) = self.notices.handle(now, what, connection) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    /// A connection for which there is no place, or nothing to serve it with: it passes, or is refused as while the proxy does not run.
+    fn turn_away(&mut self, now: Instant, why: Incident, syn: &Syn, packet: &[u8]) {
+        self.note(now, why, syn.connection);
+        match self.plan.fail {
+            FailMode::Open => {
                 self.parts.counters.totals.passed.add(1);
                 self.forward(packet, syn.connection.server.ip());
             }
-            SynAction::Loop => {
-                self.parts.counters.totals.loops.add(1);
-                if let Some(pending) = self.take(syn.connection) {
-                    self.close_tail(syn.connection);
-                    tracing::warn!("{} leads back to the proxy", syn.connection.server);
-                    self.answer(&pending.syn, &pending.packet, Errno::NETUNREACH);
-                }
+            FailMode::Closed => {
+                self.parts.counters.totals.full.add(1);
+                self.send_unreachable(syn, packet, Unreachable::Host);
             }
         }
     }
@@ -306,7 +373,10 @@ impl Intake {
         let slot = self.by_connection.get(&syn.connection);
         let pending = slot.and_then(|slot| self.pending[*slot].as_ref());
         pending.is_some_and(|pending| {
-            pending.has_tail && pending.place.behind == Side::Client && pending.syn.isn != syn.isn
+            let is_other =
+                pending.has_tail && pending.place.behind == Side::Client && pending.syn.isn != syn.isn;
+            // Where the kernel does not tell, any other is taken for it: nothing would work otherwise.
+            is_other && pending.own_isn().is_none_or(|own| own == syn.isn)
         })
     }
 
@@ -353,7 +423,7 @@ impl Intake {
         }
     }
 
-    fn connect(&mut self, syn: Syn, packet: Vec<u8>, place: Option<Place>) {
+    fn connect(&mut self, now: Instant, syn: Syn, packet: Vec<u8>, place: Option<Place>) {
         let Some(place) = place else {
             // It was diverted by a rule that this plan does not have, or by an interface that does not lead back.
             self.openings.remove(syn.connection);
@@ -389,12 +459,19 @@ impl Intake {
         match opened {
             Ok((slot, socket)) => {
                 self.by_connection.insert(syn.connection, slot);
-                self.pending[slot] = Some(Pending { syn, packet, socket, connected: false, place, has_tail });
+                let own_isn = OnceCell::new();
+                let pending = Pending { syn, packet, socket, own_isn, connected: false, place, has_tail };
+                self.pending[slot] = Some(pending);
             }
             Err(error) => {
                 self.openings.remove(syn.connection);
                 self.close_tail(syn.connection);
-                self.answer(&syn, &packet, error);
+                if answer::is_shortage(error) {
+                    self.parts.counters.totals.without_means.add(1);
+                    self.turn_away(now, Incident::NoMeans, &syn, &packet);
+                } else {
+                    self.answer(&syn, &packet, error);
+                }
             }
         }
     }
@@ -522,12 +599,17 @@ impl Intake {
             }
             Answer::Unreachable(why) => {
                 self.parts.counters.totals.unreachable.add(1);
-                let source = self.parts.routing.source_towards(client);
-                if let Some(message) = source.and_then(|source| answer::icmp(why, packet, source)) {
-                    self.forward(&message, client);
-                }
+                self.send_unreachable(syn, packet, why);
             }
             Answer::Silence => {}
+        }
+    }
+
+    fn send_unreachable(&mut self, syn: &Syn, packet: &[u8], why: Unreachable) {
+        let client = syn.connection.client.ip();
+        let source = self.parts.routing.source_towards(client);
+        if let Some(message) = source.and_then(|source| answer::icmp(why, packet, source)) {
+            self.forward(&message, client);
         }
     }
 }

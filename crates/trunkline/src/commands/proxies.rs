@@ -20,14 +20,17 @@ pub(super) fn table(before: &Status, now: &Status) -> String {
 }
 
 /// How connections were refused or ended for want of something, each with its count.
-pub(super) fn endings(totals: &Totals) -> [(&'static str, u64); 8] {
+pub(super) fn endings(totals: &Totals) -> [(&'static str, u64); 11] {
     [
         ("refused", totals.refused),
         ("unreachable", totals.unreachable),
         ("timed out", totals.timed_out),
+        ("never confirmed", totals.unconfirmed),
+        ("gave way while being opened", totals.displaced),
         ("led back here", totals.loops),
         ("without means", totals.without_means),
-        ("passed: tables full", totals.passed),
+        ("passed: no place", totals.passed),
+        ("refused: no place", totals.full),
         ("idle, closed for others", totals.evicted),
         ("reset", totals.reset),
     ]
@@ -49,6 +52,10 @@ pub(super) fn rows(before: Option<&Status>, now: &Status) -> String {
         "connections: {} open, {} being opened, {} opened since the start\n",
         totals.open, totals.opening, totals.opened
     );
+    if let Some(problem) = &now.problem {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  INCOMPLETE: {problem}");
+    }
     let endings: Vec<String> = endings(totals)
         .iter()
         .filter(|(_, count)| *count > 0)

@@ -51,7 +51,9 @@ fn run(path: &Path, file: &ProxyFile, log: &Log) -> Result<Status, Failure> {
     let plan = Plan::new(&file.proxy, &file.proxies);
     let proxy = Proxy::start(&name(path), &plan, Some(server)).map_err(lacking)?;
     let directory = |path: &Path| path.parent().map(Path::to_owned);
-    let mut keep = Keep { write: directory(&socket).into_iter().collect(), ..Keep::default() };
+    // To make the device again if another program removes it.
+    let devices = vec![PathBuf::from("/dev/net/tun")];
+    let mut keep = Keep { write: directory(&socket).into_iter().collect(), devices, ..Keep::default() };
     if let Some(MetricsAt::Unix(path)) = metrics {
         keep.write.extend(directory(path));
     }

@@ -5,11 +5,14 @@
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, Protocol, RawProtocol, SendFlags, SocketType};
 use serde_json::Value;
 use trunkline_netlink::{Family, PacketFilter};
+use trunkline_packet::{TcpFlags, build};
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::{privilege, procfs};
 
@@ -96,9 +99,20 @@ impl Scene {
 
     /// Starts the proxy and waits until it is ready.
     pub(crate) fn start(&self, settings: &str) -> Process {
+        self.start_by(Command::new(PROGRAM), settings)
+    }
+
+    /// The same with at most so many descriptors.
+    pub(crate) fn start_with_descriptors(&self, limit: u64, settings: &str) -> Process {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\""), PROGRAM]);
+        self.start_by(shell, settings)
+    }
+
+    fn start_by(&self, command: Command, settings: &str) -> Process {
         let control = format!("\n[control]\nsocket = \"{}\"\n", self.socket().display());
         fs::write(self.file(), settings.to_owned() + &control).expect("a file");
-        let mut process = self.launch();
+        let mut process = self.launch_by(command);
         until("the proxy is ready", || {
             assert_eq!(process.try_wait().expect("its state"), None, "it ended: {}", self.log());
             self.log().contains("ready")
@@ -107,9 +121,13 @@ impl Scene {
     }
 
     pub(crate) fn launch(&self) -> Process {
+        self.launch_by(Command::new(PROGRAM))
+    }
+
+    /// Starts the proxy by a command that ends with the program.
+    fn launch_by(&self, mut command: Command) -> Process {
         let log = File::create(self.directory.0.join("log")).expect("a log");
         let out = File::create(self.directory.0.join("out")).expect("a file");
-        let mut command = Command::new(PROGRAM);
         command.arg("proxy").arg("--json").arg(self.file()).stderr(log).stdout(out).stdin(Stdio::null());
         self.router.command(command).expect("it starts")
     }
@@ -156,6 +174,26 @@ pub(crate) fn connect(host: &Host, to: SocketAddr) -> std::io::Result<TcpStream>
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     stream.set_write_timeout(Some(Duration::from_secs(20)))?;
     Ok(stream)
+}
+
+/// Sends a SYN with any source from a host.
+pub(crate) fn forge_syn(raw: &OwnedFd, from: SocketAddr, to: SocketAddr, isn: u32) {
+    let header = build::Ip { source: from.ip(), destination: to.ip(), ..build::Ip::v4() };
+    let tcp = build::Tcp {
+        ports: (from.port(), to.port()),
+        seq: isn,
+        ack: 0,
+        flags: TcpFlags::SYN,
+        ..build::Tcp::default()
+    };
+    let packet = build::tcp(&header, &tcp, b"");
+    let _ = rustix::net::sendto(raw, &packet, SendFlags::empty(), &SocketAddr::new(to.ip(), 0));
+}
+
+/// A socket for [`forge_syn`].
+pub(crate) fn raw_socket(host: &Host) -> OwnedFd {
+    let raw = RawProtocol::new(255).map(Protocol::from_raw);
+    host.run(|| rustix::net::socket(AddressFamily::INET, SocketType::RAW, raw)).expect("a raw socket")
 }
 
 /// A connection with both its ends.

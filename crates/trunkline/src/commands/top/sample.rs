@@ -173,6 +173,7 @@ pub(super) fn proxies(ten_seconds: u64) -> trunkline_proxy::Status {
         ..Totals::default()
     };
     trunkline_proxy::Status {
+        problem: None,
         name: "lte".to_owned(),
         version: "0.1.0".to_owned(),
         pid: 4712,
