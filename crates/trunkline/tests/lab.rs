@@ -630,3 +630,59 @@ fn what_a_capture_cannot_be_of_is_named_with_what_can_be() {
         assert!(!dir.0.join("capture.pcapng").exists());
     }
 }
+
+/// What `lab import` says of a file with this content: on standard output and standard error, each without the other.
+fn imported(content: &str, name: &str) -> Result<(String, String), String> {
+    let place = Temporary::new();
+    fs::write(place.0.join(name), content).expect("a file");
+    let output = place.lab(&["import", name]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(said);
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), said))
+}
+
+#[test]
+fn recordings_that_people_publish_become_experiments_whatever_their_names() {
+    for (name, content, notes) in [
+        (
+            "extra.csv",
+            "time_s,rate_mbps,retrans\n0,16.5,0\n0.5,61.9,3\n1,20,0\n",
+            "extra.csv: not read: retrans\n",
+        ),
+        ("iso.txt", "time;throughput_mbps\n2030-01-02T10:00:00.3;16,5\n2030-01-02T10:00:00.8;61,9\n", ""),
+        ("two-columns", "0.0\t16.5\n0.5\t61.9\n", "no header: read as time in s and rate in Mbit/s\n"),
+        (
+            "log.csv",
+            "[  5]   0.00-0.50   sec  1 MBytes  16.5 Mbits/sec\n[  5]   0.50-1.00   sec  1 MBytes  61.9 Mbits/sec\n",
+            "",
+        ),
+    ] {
+        let (experiment, said) = imported(content, name).unwrap_or_else(|said| panic!("{name}: {said}"));
+        assert!(
+            experiment.contains("rate = \"16500000 bit/s\"")
+                && experiment.contains("at = \"0.5 s\", rate = \"61900000 bit/s\""),
+            "{name}: {experiment}"
+        );
+        assert!(
+            said.ends_with(notes) && said.lines().count() == usize::from(!notes.is_empty()),
+            "{name}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_mistake_in_a_recording_is_told_with_its_line_and_the_units_of_the_file() {
+    for (content, told) in [
+        ("time_s,speed\n0,1\n1,2\n", "a.csv: line 1: no column is a rate with its unit"),
+        (
+            "time_s,rate_mbps\n\n0,1\n1,2000000\n",
+            "a.csv: line 4: rate_mbps is 2000000; allowed: 0 to 1000000",
+        ),
+        ("{\"end\": {}}\n", "a.csv: JSON without intervals; allowed: what iperf3 --json prints"),
+    ] {
+        let said = imported(content, "a.csv").expect_err("a mistake");
+        assert!(said.contains(told), "{said}");
+    }
+}

@@ -197,19 +197,18 @@ pub(crate) struct ExplainArguments {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A trace of mahimahi has a line for each packet of 1504 bytes that the link could carry: a time in milliseconds. \
-A table has a header with time_s and any of rate_mbps (or rate_kbps, rate_bps), delay_ms and loss."
+    after_help = "What is in the file decides how it is read. A trace of mahimahi has a line for each packet of 1504 bytes that the link could \
+carry: a time in milliseconds. A log is what iperf3 prints, with or without --json. A table has a time (seconds, or ISO 8601) and any of \
+a rate with its unit (rate_mbps, \"throughput (kbit/s)\", ...), delay_ms and loss; separated by commas, semicolons, tabs or spaces. Without a \
+header it has two columns: seconds and Mbit/s."
 )]
 pub(crate) struct ImportArguments {
-    /// The recording of the link there: a trace of mahimahi, or a table (CSV).
+    /// The recording of the link there: a table, a trace of mahimahi, or a log of iperf3.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The recording of the way back. [default: that of the way there]
     #[arg(long, value_name = "FILE")]
     pub(crate) back: Option<PathBuf>,
-    /// The format. [default: csv for files that end so, else mahimahi]
-    #[arg(long, value_name = "FORMAT", value_parser = ["mahimahi", "csv"])]
-    pub(crate) format: Option<String>,
     /// The time over which mahimahi's moments become one rate.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = some_time)]
     pub(crate) interval: Duration,

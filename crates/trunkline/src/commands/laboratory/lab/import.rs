@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use trunkline_lab::import::{Format, Recording, Surroundings, experiment};
+use trunkline_lab::import::{Recording, Surroundings, experiment};
 
 use crate::cli::laboratory::ImportArguments;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, remark};
 
 pub(super) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     let there = read(&arguments.file, arguments)?;
@@ -29,15 +29,13 @@ fn name(path: &Path) -> String {
 
 fn read(path: &Path, arguments: &ImportArguments) -> Result<Recording, Failure> {
     let shown = path.display();
-    let text =
-        fs::read_to_string(path).map_err(|error| Failure::Input(format!("cannot read {shown}: {error}")))?;
-    let format = match arguments.format.as_deref() {
-        Some("csv") => Format::Csv,
-        Some(_) => Format::Mahimahi,
-        None => Format::of(&name(path)),
-    };
-    Recording::read(&text, format, arguments.interval)
-        .map_err(|error| Failure::Input(format!("{shown}: {error}")))
+    let bytes = fs::read(path).map_err(|error| Failure::Input(format!("cannot read {shown}: {error}")))?;
+    let (recording, notes) = Recording::read(&bytes, arguments.interval)
+        .map_err(|error| Failure::Input(format!("{shown}: {error}")))?;
+    for note in notes {
+        remark(&format_args!("trunkline: {shown}: {note}"));
+    }
+    Ok(recording)
 }
 
 /// An experiment's id out of a file's name.
