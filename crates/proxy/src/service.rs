@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use trunkline_linux::mailbox::Mailbox;
 use trunkline_linux::{clock, signal_descriptor};
 use trunkline_netlink::Family;
-use trunkline_schema::ProxyMode;
+use trunkline_schema::{ProxyMode, ProxySettings};
 use trunkline_service::Server;
 use trunkline_units::Instant;
 
@@ -363,12 +363,19 @@ fn within_descriptors(plan: &Plan, is_alone: bool) -> Plan {
     let free = if is_alone { free - DESCRIPTORS_OF_ITS_OWN.min(free / 2) } else { free / 2 };
     let fitting = plan.clone().within_descriptors(free);
     if fitting.limits.connections < plan.limits.connections {
-        tracing::warn!(
-            "the limit of open files is {limit}: there is room for {} connections at a time, of {} that are configured; \
-             LimitNOFILE={needed} allows all",
-            fitting.limits.connections,
-            plan.limits.connections
-        );
+        let room = fitting.limits.connections;
+        if plan.limits.connections == ProxySettings::default().connections as usize {
+            // Nobody has asked for so many.
+            tracing::info!(
+                "room for {room} connections at a time, by the limit of open files, which is {limit}; LimitNOFILE={needed} allows more"
+            );
+        } else {
+            tracing::warn!(
+                "the limit of open files is {limit}: there is room for {room} connections at a time, of {} that are configured; \
+                 LimitNOFILE={needed} allows all",
+                plan.limits.connections
+            );
+        }
     }
     fitting
 }

@@ -174,7 +174,7 @@ fn run_section(
 fn the_tutorials_proxy_does_what_it_says() {
     const TEST: &str = "the_tutorials_proxy_does_what_it_says";
     let tools = ["ip", "tc", "ss", "curl", "python3", "sysctl", "unshare", "mount"];
-    let Some((said, _temporary)) = run_section(TEST, "## A proxy on one machine", &tools, 5) else { return };
+    let Some((said, temporary)) = run_section(TEST, "## A proxy on one machine", &tools, 5) else { return };
     let tutorial = page("docs/tutorial.md");
     let shown = blocks(section(&tutorial, "## A proxy on one machine"));
     let shown = shown.iter().find(|block| block.language == "console").expect("what the check prints");
@@ -182,10 +182,12 @@ fn the_tutorials_proxy_does_what_it_says() {
     assert!(said.contains(shown.trim_end()), "{said}");
     assert!(said.contains("connections: 0 open, 0 being opened, 1 opened"), "{said}");
     assert!(said.contains("the copy is whole") && said.contains("it passes"), "{said}");
-    // How much shorter the round trip is depends on the machine; that it is, does not.
+    // How much shorter the round trip is depends on the machine; that it is, and that the emulated link holds something, does not.
     let times: Vec<f64> =
         said.lines().filter_map(|line| line.trim().strip_prefix("rtt:")?.parse().ok()).collect();
-    assert!(times.len() == 2 && times[1] < 0.6 * times[0], "{times:?}");
+    assert!(times.len() == 2 && (20.0..0.6 * times[0]).contains(&times[1]), "{times:?}");
+    let log = fs::read_to_string(temporary.0.join("proxy.log")).expect("the proxy's log");
+    assert!(!log.contains("WARN") && !log.contains("ERROR"), "a reader need not worry: {log}");
 }
 
 #[test]
