@@ -131,11 +131,10 @@
     }
 
     legend() {
-      const { lines } = this.chart;
-      const { shared, names } = this.shared();
+      const { lines, legend } = this.chart;
       // A line that is alone is what the axis says.
       const entries = (lines.length === 1 && !lines[0].paper ? [] : lines).map((line, index) => {
-        const label = [this.swatch(line), element("span", {}, names[index])];
+        const label = [this.swatch(line), element("span", {}, legend ? line.short : line.name)];
         if (lines.length === 1) return element("span", {}, ...label);
         const button = element("button", { type: "button", "aria-pressed": String(!this.hidden.has(index)) }, ...label);
         button.addEventListener("click", () => {
@@ -151,16 +150,8 @@
         const mark = this.svg(this.chart.kind === "points" ? level : point);
         entries.push(element("span", {}, mark, "the paper"));
       }
-      if (shared) entries.unshift(element("span", { class: "shared" }, `${shared}:`));
+      if (legend && entries.length) entries.unshift(element("span", { class: "shared" }, `${legend}:`));
       this.box.querySelector(".legend").replaceChildren(...entries);
-    }
-
-    // What the names of all lines begin with, such as an axis, is said once.
-    shared() {
-      const names = this.chart.lines.map((line) => line.name);
-      const shared = names[0]?.split(": ")[0];
-      const all = names.length > 1 && names.every((name) => name.startsWith(`${shared}: `) && !name.includes(", "));
-      return all ? { shared, names: names.map((name) => name.slice(shared.length + 2)) } : { shared: "", names };
     }
 
     svg(inside) {

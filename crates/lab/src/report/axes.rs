@@ -62,7 +62,7 @@ pub(super) fn is_bare(value: &str) -> bool {
 
 /// A value of an axis where it stands alone.
 pub(super) fn value_label(experiment: &Experiment, axis: &str, value: &str) -> String {
-    if is_bare(value) { format!("{}: {}", label(experiment, axis), shown(value)) } else { value.to_owned() }
+    format!("{}: {}", label(experiment, axis), shown(value))
 }
 
 /// A point in words.

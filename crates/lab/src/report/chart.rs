@@ -15,6 +15,9 @@ pub struct Chart {
     pub x: Along,
     /// Up.
     pub y: Along,
+    /// What the legend says once before the lines' short names.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub legend: String,
     /// What is drawn.
     pub lines: Vec<Line>,
     /// What the page says around it.
@@ -58,8 +61,11 @@ pub struct Along {
 /// What is drawn in one colour.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Line {
-    /// In the legend.
+    /// Where it stands alone.
     pub name: String,
+    /// In a legend that says what all names have in common.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub short: String,
     /// Which colour, from 0.
     pub colour: usize,
     /// Which dashes and marks, from 0.
@@ -128,7 +134,7 @@ impl Chart {
             rows,
             ..Text::default()
         };
-        Chart { kind, x, y, lines, text }
+        Chart { kind, x, y, legend: String::new(), lines, text }
     }
 
     /// In words, for whoever does not see it.

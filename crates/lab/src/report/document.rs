@@ -282,7 +282,10 @@ fn without_html(event: Event) -> Event {
 /// Markdown of others: headings below ours.
 fn foreign(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
-    rendered(Parser::new_ext(markdown, options).map(tame))
+    let html = rendered(Parser::new_ext(markdown, options).map(tame));
+    // HTML of the text is escaped, so these are tables.
+    let scroll = "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Table\"><table>";
+    html.replace("<table>", scroll).replace("</table>", "</table></div>")
 }
 
 fn tame(event: Event) -> Event {
@@ -422,6 +425,7 @@ mod tests {
             page.contains("<h3>One</h3>")
                 && page.contains("<h4>Three</h4>")
                 && page.contains("<td class=\"number\">2</td>")
+                && page.contains("class=\"scroll\"")
         );
     }
 

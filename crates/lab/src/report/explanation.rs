@@ -350,6 +350,7 @@ impl Page<'_> {
                 unit: unit.name.clone(),
                 ..Along::default()
             },
+            legend: String::new(),
             lines,
             text: Text { title: value_name(self.experiment, value), ..Text::default() },
         })

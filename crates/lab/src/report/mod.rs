@@ -20,6 +20,7 @@ mod open;
 mod page;
 mod paper;
 mod shortfall;
+mod survivors;
 mod table;
 mod tcps;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use material::Material;
 pub use open::Answered;
 pub use page::report;
 pub use shortfall::{Shortfall, Whose, shortfalls};
+pub use survivors::{MARK, Survivors, note as survivors_note};
 pub use table::is_asked_first;
 pub use tcps::TcpInUse;
 

@@ -35,9 +35,10 @@ pub fn report(material: &Material) -> Document {
         report.foreign(&experiment.description);
         report.html(maud::PreEscaped("</section>".to_owned()));
     }
-    claims(&mut report, material);
-    tables(&mut report, material);
+    // What was measured comes before what is said of it.
     figures(&mut report, material);
+    tables(&mut report, material);
+    claims(&mut report, material);
     if !experiment.notes.is_empty() {
         report.page("## Notes");
         if experiment.is_quick() {
@@ -203,6 +204,9 @@ fn tables(report: &mut Document, material: &Material) {
         for (why, metrics) in &grid.reasons {
             let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
             report.add(&format!("Why ours differs ({}): {}", plain(&metrics.join("; ")), inline(why)));
+        }
+        if let Some(survivors) = &grid.survivors {
+            report.remark(survivors);
         }
         if grid.is_extract {
             report.remark("What people ask first. Every metric is under All metrics, and in results.jsonl.");

@@ -4,6 +4,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::document::{self, Align, plain};
 use super::material::Material;
+use super::survivors::{self, MARK, Survivors};
 use super::unit::{DisplayUnit, base_unit};
 use super::{axes, number, sign};
 use crate::experiment::{Row, Table};
@@ -21,6 +22,8 @@ pub(super) struct Grid {
     pub(super) rows: Vec<GridRow>,
     /// Why ours differs, and in which metrics.
     pub(super) reasons: IndexMap<String, IndexSet<String>>,
+    /// What is said of values of completed transfers alone.
+    pub(super) survivors: Option<String>,
     /// It has what people ask first of traffic, not all that was measured.
     pub(super) is_extract: bool,
 }
@@ -116,11 +119,28 @@ pub(super) fn label_of(row: &Row) -> &str {
     row.label.as_deref().unwrap_or(&row.metric)
 }
 
+/// A value of ours.
+struct Ours<'a> {
+    estimate: &'a Estimate,
+    /// It is of completed transfers, and too many did not complete.
+    is_of_few: bool,
+}
+
+impl<'a> Ours<'a> {
+    fn of(metric: &str, result: &'a PointResult) -> Option<Self> {
+        let is_of_few = Survivors::too_few(metric, result).is_some();
+        Some(Self { estimate: result.metrics.get(metric)?, is_of_few })
+    }
+}
+
 /// Ours, and the paper's beside it; none if there is neither.
-fn cell(ours: Option<&Estimate>, paper: Option<&Comparison>, unit: &DisplayUnit) -> Option<String> {
+fn cell(ours: Option<Ours>, paper: Option<&Comparison>, unit: &DisplayUnit) -> Option<String> {
     let shown = |value| unit.show(value);
     let ours = ours
-        .map(|estimate| number::with_interval(shown(estimate.mean), estimate.ci95.map(shown)))
+        .map(|Ours { estimate, is_of_few }| {
+            let mark = if is_of_few { format!(" {MARK}") } else { String::new() };
+            number::with_interval(shown(estimate.mean), estimate.ci95.map(shown)) + &mark
+        })
         .or_else(|| paper.map(|_| MISSING.to_owned()))?;
     let Some(cell) = paper else { return Some(ours) };
     let ratio = cell.ratio.map(|ratio| format!(", {}", number::ratio(ratio))).unwrap_or_default();
@@ -163,6 +183,7 @@ fn build(table: &Table, material: &Material) -> Grid {
             Some(_) => column_values.iter().map(|value| axes::shown(value)).collect(),
             None => vec![OURS.to_owned()],
         },
+        survivors: survivors::note(experiment, table.metrics.iter().map(|row| row.metric.as_str()), &results),
         is_extract: experiment.tables.is_empty(),
         ..Grid::default()
     };
@@ -190,7 +211,7 @@ fn build(table: &Table, material: &Material) -> Grid {
                 if let Some(paper) = paper {
                     reason(&mut grid, label_of(row), paper);
                 }
-                cell(result?.metrics.get(&row.metric), paper, unit)
+                cell(Ours::of(&row.metric, result?), paper, unit)
             };
             let cells: Vec<Option<String>> = results.into_iter().map(cell).collect();
             if cells.iter().any(Option::is_some) {
@@ -245,7 +266,8 @@ fn others(material: &Material, tables: &[Table]) -> Grid {
             format!("{}{}", cell.metric, unit.behind()),
             axes::point_label(material.experiment, &cell.point),
         ];
-        let cells = self::cell(cell.ours.as_ref(), Some(cell), &unit).into_iter().collect();
+        let ours = cell.ours.as_ref().map(|estimate| Ours { estimate, is_of_few: false });
+        let cells = self::cell(ours, Some(cell), &unit).into_iter().collect();
         grid.rows.push(GridRow { labels, cells });
     }
     grid

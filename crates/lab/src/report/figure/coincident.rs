@@ -106,12 +106,13 @@ mod tests {
             let dot = |(x, y): (usize, &Option<f64>)| Dot { x: x as f64, y: *y, interval: None };
             let points = values.iter().enumerate().map(dot).collect();
             let name = char::from(b'a' + place as u8).to_string();
-            Line { name, colour: place, dash: 0, beneath: 0, points, paper: Vec::new() }
+            Line { name, colour: place, points, ..Line::default() }
         };
         let mut chart = Chart {
             kind,
             x: along(false),
             y: along(log),
+            legend: String::new(),
             lines: lines.iter().enumerate().map(line).collect(),
             text: Text::default(),
         };

@@ -3,8 +3,8 @@
 use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
 use super::super::material::Material;
 use super::super::unit::{DisplayUnit, base_unit};
-use super::super::{axes, number};
-use super::{name, styled};
+use super::super::{axes, number, survivors};
+use super::{legend, line, styled};
 use crate::experiment::{Figure, Scale};
 use crate::results::PointResult;
 use crate::statistics::bounds;
@@ -13,7 +13,8 @@ use crate::statistics::bounds;
 const BINS: (usize, usize) = (8, 40);
 
 struct Sample {
-    name: String,
+    /// What it is called.
+    line: Line,
     key: Vec<String>,
     values: Vec<f64>,
     runs: usize,
@@ -48,15 +49,19 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
 
     let counted: Vec<Vec<f64>> = samples.iter().map(|sample| count(sample, &edges)).collect();
     let runs = samples.iter().map(|sample| sample.runs).max().unwrap_or(1);
-    let line = |(sample, counts): (Sample, &Vec<f64>)| {
+    let drawn = |(sample, counts): (Sample, &Vec<f64>)| {
         let ends = counts.iter().copied().chain([0.0]);
         let points = edges.iter().zip(ends).map(|(&x, y)| Dot { x, y: Some(y), interval: None }).collect();
-        (sample.key, Line { name: sample.name, points, ..Line::default() })
+        (sample.key, Line { points, ..sample.line })
     };
-    let lines = styled(samples.into_iter().zip(&counted).map(line).collect());
+    let lines = styled(samples.into_iter().zip(&counted).map(drawn).collect());
     if runs > 1 {
         notes.push(format!("Counts are means of {runs} runs."));
     }
+    let results = axes::at(material.results, &figure.at);
+    let metrics = figure.metrics.iter().map(|row| row.metric.as_str());
+    notes.extend(survivors::note(material.experiment, metrics, &results));
+    let by = axes::telling(&results, figure.by.as_deref(), None);
     let label = metric
         .label
         .clone()
@@ -69,6 +74,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
         text: text(&lines, &edges, &counted, &title, notes),
         x: Along { title, unit: unit.name, log, ..Along::default() },
         y: Along { title: figure.y_label.clone().unwrap_or_else(|| counted_are.into()), ..Along::default() },
+        legend: legend(figure, material, &by),
         lines,
     })
 }
@@ -81,7 +87,7 @@ fn samples(figure: &Figure, material: &Material) -> Vec<Sample> {
         for row in &figure.metrics {
             let values = values(material, &members, &row.metric);
             samples.push(Sample {
-                name: name(figure, material, &part, row, ""),
+                line: line(figure, material, &part, row, ""),
                 key: part.values().cloned().chain([row.metric.clone()]).collect(),
                 runs: values.len(),
                 values: values.into_iter().flatten().copied().collect(),
@@ -158,7 +164,7 @@ mod tests {
     use super::*;
 
     fn sample(values: &[f64], runs: usize) -> Sample {
-        Sample { name: String::new(), key: Vec::new(), values: values.to_vec(), runs }
+        Sample { line: Line::default(), key: Vec::new(), values: values.to_vec(), runs }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use trunkline_engine::catalogue::Unit;
 use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
 use super::super::material::Material;
 use super::super::unit::{DisplayUnit, base_unit};
-use super::super::{axes, number, table};
-use super::{name, styled, units};
+use super::super::{axes, number, survivors, table};
+use super::{legend, line, styled, units};
 use crate::experiment::{Figure, Row, Scale};
 use crate::results::{Point, PointResult};
 
@@ -39,8 +39,8 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
                 continue;
             }
             let unit = if one_unit { String::new() } else { unit.behind() };
-            let name = name(figure, material, &part, row, &unit);
-            lines.push((key(&part, &by, row), Line { name, points, paper, ..Line::default() }));
+            let line = line(figure, material, &part, row, &unit);
+            lines.push((key(&part, &by, row), Line { points, paper, ..line }));
         }
     }
 
@@ -58,10 +58,13 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
             ..Along::default()
         },
         y: along_y(figure, &units, one_unit),
+        legend: legend(figure, material, &by),
         lines: styled(lines),
         text: Text::default(),
     };
     chart.text = text(&chart, material);
+    let metrics = figure.metrics.iter().map(|row| row.metric.as_str());
+    chart.text.notes.extend(survivors::note(experiment, metrics, &results));
     chart
 }
 

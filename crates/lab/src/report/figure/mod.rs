@@ -5,9 +5,9 @@ mod histogram;
 mod lines;
 mod series;
 
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 
-use super::chart::{Along, Chart, Kind, Line};
+use super::chart::{Chart, Kind, Line};
 use super::material::Material;
 use super::unit::{DisplayUnit, base_unit};
 use super::{axes, table};
@@ -17,19 +17,61 @@ use crate::results::Point;
 /// The maximum number of plots that one is split into.
 const PANELS: usize = 4;
 
+const SCALES_DIFFER: &str = "The scale upwards is not that of the plots beside it.";
+
 /// All plots of an experiment, and the titles of those for which there is nothing.
 pub(super) fn all(material: &Material) -> (Vec<Chart>, Vec<String>) {
     let (mut charts, mut missing) = (Vec::new(), Vec::new());
     for figure in &material.experiment.figures {
         match chart(figure, material) {
-            Some(chart) => charts.extend(panels(figure, material, &chart).unwrap_or_else(|| vec![chart])),
+            Some(chart) => {
+                let parts = panels(figure, material, &chart).unwrap_or_else(|| vec![chart]);
+                charts.extend(parts.into_iter().map(|part| (figure, part)));
+            }
             None => missing.push(figure.title.clone()),
         }
     }
-    (charts, missing)
+    // Plots of the same at other points are there to be compared.
+    for place in 0..charts.len() {
+        let first = charts[place].0;
+        if charts[..place].iter().all(|(earlier, _)| !is_beside(earlier, first)) {
+            let beside = charts.iter_mut().filter(|(other, _)| is_beside(other, first));
+            share_scale(&mut beside.map(|(_, chart)| chart).collect::<Vec<_>>());
+        }
+    }
+    (charts.into_iter().map(|(_, chart)| chart).collect(), missing)
 }
 
-/// Plots that one is split into if it has more lines than can be told apart: one for each value of one of its axes, with the same scale if it suits all.
+/// Whether two figures show the same at different points of a sweep.
+fn is_beside(one: &Figure, other: &Figure) -> bool {
+    let apart = |figure: &Figure| Figure {
+        title: String::new(),
+        caption: None,
+        at: IndexMap::new(),
+        ..figure.clone()
+    };
+    apart(one) == apart(other)
+}
+
+/// Gives plots one scale upwards, unless it would leave one of them flat; then they say so.
+fn share_scale(charts: &mut [&mut Chart]) {
+    let Some(first) = charts.first().map(|chart| chart.y.clone()) else { return };
+    if charts.len() < 2 || first.log {
+        return;
+    }
+    let tops: Vec<f64> = charts.iter().map(|chart| chart.highest()).collect();
+    let top = tops.iter().copied().fold(0.0, f64::max);
+    let is_one = charts.iter().all(|chart| chart.y == first) && tops.iter().all(|own| *own > 0.4 * top);
+    for chart in charts.iter_mut() {
+        if is_one && top > 0.0 {
+            chart.y.top = Some(top);
+        } else {
+            chart.text.notes.push(SCALES_DIFFER.to_owned());
+        }
+    }
+}
+
+/// Plots that one is split into if it has more lines than can be told apart: one for each value of one of its axes.
 fn panels(figure: &Figure, material: &Material, whole: &Chart) -> Option<Vec<Chart>> {
     let max = match whole.kind {
         Kind::Series => 5,
@@ -62,17 +104,6 @@ fn panels(figure: &Figure, material: &Material, whole: &Chart) -> Option<Vec<Cha
         (lines > 1 && lines < whole.lines.len()).then_some((lines.max(max), charts.len(), charts))
     };
     let (_, _, mut charts) = free.filter_map(split).min_by_key(|(lines, panels, _)| (*lines, *panels))?;
-    let same = |of: fn(&Chart) -> &Along| charts.iter().all(|chart| of(chart) == of(whole));
-    if same(|chart| &chart.y) && !whole.y.log {
-        let tops: Vec<f64> = charts.iter().map(Chart::highest).collect();
-        let top = tops.iter().copied().fold(0.0, f64::max);
-        // One scale for all, unless it would leave one of them flat.
-        if top > 0.0 && tops.iter().all(|own| *own > 0.4 * top) {
-            for chart in &mut charts {
-                chart.y.top = Some(top);
-            }
-        }
-    }
     // What the paper says is of all of them.
     for chart in charts.iter_mut().rev().skip(1) {
         chart.text.caption = None;
@@ -95,16 +126,27 @@ fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
     (!chart.is_empty()).then_some(chart)
 }
 
-/// What a line is called: where in the sweep it is, and its metric where that is not all of the plot. Of its parts those that say something new.
-fn name(figure: &Figure, material: &Material, part: &Point, row: &Row, unit: &str) -> String {
-    let mut parts: Vec<String> =
-        part.iter().map(|(axis, value)| axes::value_label(material.experiment, axis, value)).collect();
-    if figure.metrics.len() > 1 || parts.is_empty() {
-        parts.insert(0, format!("{}{unit}", table::label_of(row)));
+/// A line without its points: what it is called. That is where in the sweep it is, and its metric where that is not all of the plot; of these parts
+/// those that say something new.
+fn line(figure: &Figure, material: &Material, part: &Point, row: &Row, unit: &str) -> Line {
+    let metric =
+        (figure.metrics.len() > 1 || part.is_empty()).then(|| format!("{}{unit}", table::label_of(row)));
+    let name = |value: &dyn Fn(&str, &str) -> String| {
+        let mut known = IndexSet::new();
+        let parts = metric.iter().cloned().chain(part.iter().map(|(axis, of)| value(axis, of)));
+        parts.filter(|part| known.insert(part.to_lowercase())).collect::<Vec<_>>().join(", ")
+    };
+    Line {
+        name: name(&|axis, value| axes::value_label(material.experiment, axis, value)),
+        short: name(&|_, value| axes::shown(value)),
+        ..Line::default()
     }
-    let mut known = IndexSet::new();
-    parts.retain(|part| known.insert(part.to_lowercase()));
-    parts.join(", ")
+}
+
+/// What the legend says once, before the values of each line: the axes that tell lines of one metric from each other.
+fn legend(figure: &Figure, material: &Material, by: &[String]) -> String {
+    let labels = by.iter().map(|axis| axes::label(material.experiment, axis));
+    if figure.metrics.len() > 1 { String::new() } else { labels.collect::<Vec<_>>().join(", ") }
 }
 
 /// A unit for each metric: as the file says, as the label of the axis or the paper has it, or one that fits all values of its kind.

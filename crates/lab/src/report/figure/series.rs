@@ -7,7 +7,7 @@ use super::super::chart::{Along, Chart, Dot, Kind, Line, SUMMARY, Text, summary}
 use super::super::material::Material;
 use super::super::unit::DisplayUnit;
 use super::lines::along_y;
-use super::{name, styled, units};
+use super::{legend, line, styled, units};
 use crate::experiment::{Figure, Row};
 use crate::results::{PointResult, Run, SeriesOutcome};
 
@@ -34,12 +34,12 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
         for (row, unit) in figure.metrics.iter().zip(&units) {
             let Some(column) = series.columns.get(&row.metric) else { continue };
             let behind = if one_unit { String::new() } else { unit.behind() };
-            let name = name(figure, material, &part, row, &behind);
+            let line = line(figure, material, &part, row, &behind);
             let points = dots(series, column, unit);
-            rows.push(summary(&name, &points));
+            rows.push(summary(&line.name, &points));
             thinned |= points.len() > 2 * STRETCHES;
             let key: Vec<String> = part.values().cloned().chain([row.metric.clone()]).collect();
-            lines.push((key, Line { name, points: thin(points), ..Line::default() }));
+            lines.push((key, Line { points: thin(points), ..line }));
         }
     }
     let mut notes = Vec::new();
@@ -57,6 +57,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
         kind: Kind::Series,
         x: Along { title: "time (s)".into(), unit: "s".into(), ..Along::default() },
         y: along_y(figure, &units, one_unit),
+        legend: legend(figure, material, &varying),
         lines: styled(lines),
         text: Text { notes, heads: SUMMARY.map(str::to_owned).to_vec(), rows, ..Text::default() },
     }

@@ -52,7 +52,7 @@ fn whatever_a_file_says_no_page_has_an_element_of_its_making() {
     assert_eq!(said.matches("<title>").count(), 1);
     let data = said.split_once("id=\"data\">").unwrap().1;
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
-    assert!(data["charts"][0]["lines"][0]["name"].as_str().unwrap().starts_with("</script><script>"));
+    assert!(data["charts"][0]["lines"][0]["name"].as_str().unwrap().contains("</script><script>"));
     let text = markdown(&sample.material());
     assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
 }
@@ -336,6 +336,120 @@ fn of_lines_upon_each_other_the_lower_one_is_drawn_wider_and_named() {
     );
     let page = page(&sample.material());
     assert!(page.contains("\"beneath\":1"), "the script is told");
+}
+
+#[test]
+fn values_of_completed_transfers_alone_are_marked_where_many_are_missing_and_the_counts_are_said() {
+    let mut sample = compared();
+    sample.experiment.tables[0].metrics.push(crate::experiment::Row {
+        metric: "tcp.delay.p50".to_owned(),
+        label: Some("a request".to_owned()),
+        unit: Some("ms".to_owned()),
+    });
+    for (result, completed) in sample.results.iter_mut().zip([9.0, 149.0]) {
+        let of = |mean: f64| crate::results::Estimate { mean, ci95: None, ..result.metrics["tcp.rtt.mean"] };
+        let made = [
+            ("tcp.delay.p50", 0.12),
+            ("tcp.transfers.completed", completed),
+            ("tcp.transfers.total", completed + 5.0),
+        ];
+        let made = made.map(|(name, mean)| (name.to_owned(), of(mean)));
+        result.metrics.extend(made);
+    }
+    let said = "† Of completed transfers alone: 9 of 14 of tcp (trunks: without). Those that are missing took longest.";
+    let grids = table::all(&sample.material());
+    let row = grids[0].rows.iter().find(|row| row.labels == ["a request (ms)"]).expect("the row");
+    assert_eq!(row.cells, ["120 †", "120"]);
+    assert_eq!(grids[0].survivors.as_deref(), Some(said));
+    assert!(markdown(&sample.material()).contains(said));
+    // The same below a plot of them.
+    let mut bars = sample.experiment.figures[2].clone();
+    bars.metrics = vec![sample.experiment.tables[0].metrics.last().expect("a row").clone()];
+    sample.experiment.figures = vec![bars];
+    let (charts, _) = figure::all(&sample.material());
+    assert!(charts[0].text.notes.iter().any(|note| note == said), "{:?}", charts[0].text.notes);
+    // A count is of all.
+    assert_eq!(Survivors::too_few("tcp.transfers.completed", &sample.results[0]), None);
+    assert_eq!(Survivors::too_few("udp.delay.mean", &sample.results[0]), None);
+}
+
+#[test]
+fn a_legend_says_what_the_values_in_it_are_of() {
+    let (charts, _) = figure::all(&swept().material());
+    let goodput = &charts[0];
+    assert_eq!(goodput.legend, "Delay of the access link, tunnel");
+    let [name, short] = [&goodput.lines[1].name, &goodput.lines[1].short];
+    assert_eq!(name, "Delay of the access link: 5.06 µs, tunnel: with a tunnel whose buffers are large");
+    assert_eq!(short, "5.06 µs, with a tunnel whose buffers are large");
+    assert!(page(&swept().material()).contains("\"legend\":\"Delay of the access link, tunnel\""));
+    // Several metrics have names of their own, with the axis in each.
+    let mut sample = swept();
+    let figure = &mut sample.experiment.figures[0];
+    figure.metrics.push(crate::experiment::Row { metric: "udp.goodput".to_owned(), label: None, unit: None });
+    figure.at = [("access".to_owned(), toml::Value::String("50 ms".to_owned()))].into_iter().collect();
+    let (charts, _) = figure::all(&sample.material());
+    assert_eq!(
+        (charts[0].legend.as_str(), charts[0].lines[0].name.as_str()),
+        ("", "goodput, tunnel: without")
+    );
+}
+
+#[test]
+fn plots_of_the_same_at_other_points_have_one_scale_or_say_that_they_have_not() {
+    let mut sample = swept();
+    let first = sample.experiment.figures[0].clone();
+    let at = |access: &str| {
+        let mut figure = first.clone();
+        figure.title = format!("Goodput behind {access}");
+        figure.at = [("access".to_owned(), toml::Value::String(access.to_owned()))].into_iter().collect();
+        figure
+    };
+    let other = sample.experiment.figures[3].clone();
+    sample.experiment.figures = vec![at("5.06 us"), other, at("50 ms"), at("100 ms")];
+    let (charts, _) = figure::all(&sample.material());
+    let tops: Vec<Option<f64>> = charts.iter().map(|chart| chart.y.top).collect();
+    assert!(tops[0].is_some() && tops[0] == tops[2] && tops[0] == tops[3], "{tops:?}");
+    assert_eq!(tops[1], None, "it shows something else");
+    let differ = |charts: &[Chart]| {
+        charts.iter().filter(|chart| chart.text.notes.iter().any(|note| note.contains("scale"))).count()
+    };
+    assert_eq!(differ(&charts), 0);
+    for result in sample.results.iter_mut().filter(|result| result.point["access"] == "100 ms") {
+        let goodput = result.metrics.get_mut("tcp.goodput").expect("goodput");
+        (goodput.mean, goodput.ci95) = (goodput.mean / 10.0, None);
+    }
+    let (charts, _) = figure::all(&sample.material());
+    assert!(charts.iter().all(|chart| chart.y.top.is_none()) && differ(&charts) == 3);
+}
+
+#[test]
+fn what_was_measured_stands_before_what_is_said_of_it() {
+    let sample = compared();
+    let page = page(&sample.material());
+    let at = |heading: &str| page.find(&format!("<h2>{heading}</h2>")).expect(heading);
+    assert!(at("Figures") < at("Tables") && at("Tables") < at("Claims"));
+    let text = markdown(&sample.material());
+    let at = |heading: &str| text.find(&format!("\n## {heading}\n")).expect(heading);
+    assert!(at("Tables") < at("Claims"));
+}
+
+#[test]
+fn a_table_that_is_wider_than_the_page_shows_at_its_sides_that_it_scrolls() {
+    // Every table is in such a box, and the box has shadows that what is in it covers at its ends.
+    let mut sample = swept();
+    sample.experiment.description = "| a | b |\n| - | - |\n| 1 | 2 |\n".to_owned();
+    let page = said(&page(&sample.material()));
+    let tables = page.matches("<table>").count();
+    assert!(tables > 2 && page.matches("class=\"scroll\"").count() == tables);
+    let style = include_str!("../../../assets/report.css");
+    let (_, scroll) = style.split_once("\n.scroll {").expect("its style");
+    let (scroll, _) = scroll.split_once('}').expect("its end");
+    assert!(scroll.contains("overflow: auto"));
+    assert_eq!(
+        (scroll.matches("no-repeat local").count(), scroll.matches("no-repeat scroll").count()),
+        (2, 2),
+        "{scroll}"
+    );
 }
 
 fn entries() -> Vec<Entry> {
