@@ -176,10 +176,28 @@ fn a_report_is_written_and_a_table_printed_and_the_next_demo_replaces_them() {
     for rate in ["5mbit", "10mbit"] {
         let output =
             place.demo(&["--seconds", "3", "--rate", rate, "--engine", "sim"]).output().expect("run");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let ends: Vec<&str> = said.lines().filter(|line| line.contains("a request: ")).collect();
+        assert_eq!(ends.len(), 3, "{said}");
+        for ((end, trunk), number) in ends.iter().zip([NONE, PAPERS, SHIPPED]).zip(1..) {
+            assert!(end.starts_with(trunk) && end.contains(" completed), files "), "{said}");
+            let (before, after) = said.split_once(end).expect("the line");
+            assert!(
+                !before.contains(&format!("{}/3", number + 1)) && !after.contains(&format!("{number}/3")),
+                "{said}"
+            );
+        }
         let text = String::from_utf8(output.stdout).expect("text");
         let head = text.lines().next().expect("a table");
         assert!([NONE, PAPERS, SHIPPED].iter().all(|trunk| head.contains(trunk)), "{text}");
+        assert!(
+            text.contains("† Of completed transfers alone: ")
+                && text.contains(" of requests (trunk: no trunk)"),
+            "{text}"
+        );
+        let heading = text.lines().nth(1).expect("a row");
+        assert!(heading.starts_with("a request, median") && heading.contains('†'), "{text}");
         assert!(text.contains("files completed") && text.contains("With the trunk as shipped"), "{text}");
         assert!(text.contains(&format!("{RESULTS}/report.html")) && !text.contains('\x1b'), "{text}");
     }
@@ -187,6 +205,9 @@ fn a_report_is_written_and_a_table_printed_and_the_next_demo_replaces_them() {
     let page = fs::read_to_string(place.0.join(RESULTS).join("report.html")).expect("page");
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     assert!(page.contains("default-src 'none'"), "the page may load something");
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what:?} in the page"));
+    assert!(at("<h3>How long requests take</h3>") < at("<h3>The flood begins at 3 s, trunk: no trunk</h3>"));
+    assert!(at("<h2>Figures</h2>") < at("<h2>Tables</h2>") && at("<h2>Tables</h2>") < at("<h2>Claims</h2>"));
     let experiment = fs::read_to_string(place.0.join(RESULTS).join("experiment.toml")).expect("as it ran");
     assert!(experiment.contains("20000000 bit/s") && !experiment.contains("\"5000000 bit/s"), "the second's");
 }

@@ -13,7 +13,7 @@ use trunkline_engine::{Control, Engine, Sample};
 use trunkline_lab::campaign::{self, Campaign, Complete, Event, Options, Study};
 use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::number::show;
-use trunkline_lab::report::{self as reports, PAGE};
+use trunkline_lab::report::{self as reports, MARK, PAGE, Survivors, survivors_note};
 use trunkline_lab::results::{Point, PointResult, Run};
 use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
@@ -51,8 +51,10 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let control = Control { stop: stop.flag(), watch: &watch };
     let options = Options { engine, jobs: 1, out: arguments.out.clone(), begin: Begin::Force };
     let campaign = campaign::run_watched(std::slice::from_ref(&study), &options, control, |progress| {
-        if let Event::Finished(run) = progress.event {
-            with_live(&|live| live.finish(run));
+        match progress.event {
+            Event::Finished(run) => with_live(&|live| live.finish(run)),
+            Event::Failed(_) => with_live(&|live| live.over += 1),
+            Event::Begun | Event::Complete(_) => {}
         }
     })?;
     drop(live);
@@ -145,6 +147,8 @@ struct Live<'a> {
     study: &'a Study,
     rate: Rate,
     line: Progress,
+    /// Runs that have been reported.
+    over: usize,
 }
 
 impl<'a> Live<'a> {
@@ -156,10 +160,10 @@ impl<'a> Live<'a> {
             Engine::Testbed { .. } => format!("on this kernel, {}", about(each * study.points.len() as u32)),
         };
         line.print(&format!(
-            "trunkline: a WAN of {}, files and requests over TCP, after {LEAD} s a UDP flood of twice its rate; {takes}",
+            "trunkline: a WAN of {}, requests and files over TCP, after {LEAD} s a UDP flood of twice its rate; {takes}",
             arguments.rate
         ));
-        Self { study, rate: arguments.rate, line }
+        Self { study, rate: arguments.rate, line, over: 0 }
     }
 
     fn show(&mut self, sample: &Sample<'_>) {
@@ -167,6 +171,10 @@ impl<'a> Live<'a> {
         let Some(number) = points.iter().position(|planned| planned.scenario == *sample.scenario) else {
             return;
         };
+        // The next run begins while the result of the one before it is written, and waits for its turn.
+        if number != self.over {
+            return;
+        }
         let mbit = |series: &str| {
             let value =
                 sample.values.iter().find(|(known, _)| *known == series).and_then(|(_, value)| *value);
@@ -186,15 +194,24 @@ impl<'a> Live<'a> {
     }
 
     fn finish(&mut self, run: &Run) {
-        let value = |metric: &str, unit| run.outcome.metrics.get(metric).map(|value| show(*value, unit));
-        let [transfers, flood] = ["transfers.goodput", "flood.goodput"].map(|metric| value(metric, "bit/s"));
-        let request = value("requests.delay.p50", "s").unwrap_or_else(|| "no answer".to_owned());
-        let [transfers, flood] = [transfers, flood].map(Option::unwrap_or_default);
-        self.line.print(&format!(
-            "{:<16}  files {transfers}, flood {flood}, a request: {request}",
-            name(&run.point)
-        ));
+        self.over += 1;
+        self.line.print(&finished(run));
     }
+}
+
+/// What came of a run, in a line.
+fn finished(run: &Run) -> String {
+    let value = |metric: &str, unit| run.outcome.metrics.get(metric).map(|value| show(*value, unit));
+    let shown = |metric: &str, unit| value(metric, unit).unwrap_or_default();
+    let request = value("requests.delay.p50", "s").unwrap_or_else(|| "no answer".to_owned());
+    format!(
+        "{:<16}  a request: {request} ({} of {} completed), files {}, flood {}",
+        name(&run.point),
+        shown("requests.transfers.completed", "1"),
+        shown("requests.transfers.total", "1"),
+        shown("transfers.goodput", "bit/s"),
+        shown("flood.goodput", "bit/s"),
+    )
 }
 
 /// A share as a bar of eight cells.
@@ -206,7 +223,7 @@ fn bar(share: f64) -> String {
 
 /// The experiment's table, a column for each point.
 fn table(complete: &Complete) -> String {
-    let heads = complete.results.iter().map(|result| name(&result.point).to_owned());
+    let heads = complete.results.iter().map(|result| format!("{} ", name(&result.point)));
     let mut lines: Vec<Vec<String>> = vec![iter::once(String::new()).chain(heads).collect()];
     for row in complete.experiment.tables.iter().flat_map(|table| &table.metrics) {
         let unit = match catalogue::unit(&row.metric) {
@@ -214,7 +231,10 @@ fn table(complete: &Complete) -> String {
             unit => unit.unwrap_or(Unit::Count).name(),
         };
         let cell = |result: &PointResult| {
-            result.metrics.get(&row.metric).map_or_else(|| "–".to_owned(), |value| show(value.mean, unit))
+            // The mark stands in a column of its own, so that numbers stay below each other.
+            let mark = if Survivors::too_few(&row.metric, result).is_some() { MARK } else { " " };
+            let value = result.metrics.get(&row.metric);
+            value.map_or_else(|| "–".to_owned(), |value| show(value.mean, unit)) + mark
         };
         let label = row.label.as_ref().unwrap_or(&row.metric).clone();
         lines.push(iter::once(label).chain(complete.results.iter().map(cell)).collect());
@@ -224,9 +244,12 @@ fn table(complete: &Complete) -> String {
     let shown = |line: &Vec<String>| {
         let cells = line.iter().zip(&widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
         let cells: String = cells.collect();
-        format!("{:<width$}{cells}\n", line[0], width = widths[0])
+        format!("{:<width$}{}\n", line[0], cells.trim_end(), width = widths[0])
     };
-    lines.iter().map(shown).collect()
+    let metrics = complete.experiment.tables.iter().flat_map(|table| &table.metrics);
+    let results: Vec<&PointResult> = complete.results.iter().collect();
+    let note = survivors_note(&complete.experiment, metrics.map(|row| row.metric.as_str()), &results);
+    lines.iter().map(shown).collect::<String>() + &note.map(|note| note + "\n").unwrap_or_default()
 }
 
 #[cfg(test)]
