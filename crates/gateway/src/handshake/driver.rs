@@ -15,6 +15,9 @@ use crate::keys::PublicKey;
 use crate::record::{KeySchedule, Opened, RecordError, SessionKeys};
 use trunkline_schema::Encryption;
 
+/// The longest filling before a greeting: interfaces with longer packets lead to no wide area.
+const MAX_FILL_BYTES: usize = 9216;
+
 /// A handshake in progress.
 ///
 /// Call [`advance`](Self::advance) at once, and again whenever the stream is ready for the operation that it waits for. An
@@ -24,6 +27,8 @@ pub struct Handshake<S = TcpStream> {
     stream: Option<S>,
     input: RecordReader,
     output: Vec<u8>,
+    /// Bytes that the message of this end fills at least.
+    fill: usize,
     stage: Stage,
 }
 
@@ -58,7 +63,14 @@ struct Secured {
 impl<S: Read + Write> Handshake<S> {
     pub(super) fn new(stream: S, tls: Tls) -> Self {
         let stage = Stage::Tls(tls);
-        Self { stream: Some(stream), input: RecordReader::default(), output: Vec::new(), stage }
+        Self { stream: Some(stream), input: RecordReader::default(), output: Vec::new(), fill: 0, stage }
+    }
+
+    /// Puts so many bytes before the greeting of this end, [`MAX_FILL_BYTES`] at most: a segment of that size has arrived if the
+    /// other end answers.
+    #[must_use]
+    pub fn filling(self, bytes: usize) -> Self {
+        Self { fill: bytes.min(MAX_FILL_BYTES), ..self }
     }
 
     /// Advances as far as possible without blocking.
@@ -263,8 +275,11 @@ impl<S: Read + Write> Handshake<S> {
         Ok(())
     }
 
-    /// Adds a message to the output, as a record.
+    /// Adds a message to the output, as a record, behind one without data that fills a segment.
     fn send(&mut self, secured: &mut Secured, message: &Message) -> Result<(), HandshakeError> {
+        if self.fill > 0 {
+            self.output.extend(secured.keys.sealer.padding(self.fill)?);
+        }
         let mut content = message.encode();
         let (header, trailer) = secured.keys.sealer.seal(&mut content)?;
         self.output.extend(header);

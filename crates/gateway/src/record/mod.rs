@@ -118,6 +118,18 @@ impl Sealer {
         Ok(record)
     }
 
+    /// A record of at least this length, at most [`MAX_CONTENT_BYTES`], without data (RFC 8446 §5.4).
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal).
+    pub fn padding(&mut self, bytes: usize) -> Result<Vec<u8>, RecordError> {
+        // The type of the content, and zeros behind it, of which the sealer adds the last.
+        let mut padding = vec![0; bytes.max(1)];
+        padding[0] = APPLICATION_DATA;
+        let (header, trailer) = self.seal_as(0, &mut padding)?;
+        Ok([&header[..], &padding, &trailer].concat())
+    }
+
     /// The record that closes this direction (`close_notify`). Seal nothing afterwards.
     ///
     /// # Errors

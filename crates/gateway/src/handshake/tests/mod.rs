@@ -4,6 +4,7 @@ mod interop;
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::message::Message;
 use super::*;
@@ -155,6 +156,45 @@ fn both_ends_learn_who_is_there_and_what_for() {
     assert_eq!(acceptor.peer, pair.dialer.public());
     assert_eq!(dialer.hello, Hello { instance: 99, ..hello() });
     assert_eq!(acceptor.hello, hello());
+}
+
+/// Notes the longest write.
+struct Noted(UnixStream, Arc<AtomicUsize>);
+
+impl Read for Noted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for Noted {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.1.fetch_max(buffer.len(), Ordering::Relaxed);
+        self.0.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn each_end_fills_a_segment_before_its_greeting() {
+    for (bytes, filled) in [(8960, 8960), (65_483, 9216)] {
+        let pair = Pair::new();
+        let (a, b) = streams();
+        let longest = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let noted = |stream, end: usize| Noted(stream, Arc::clone(&longest[end]));
+        let dialer = pair.dial(noted(a, 0), hello()).filling(bytes);
+        let acceptor = pair.accept(noted(b, 1)).filling(bytes);
+        let (dialer, acceptor) = run(dialer, acceptor, welcome);
+        assert_eq!(dialer.unwrap().unwrap().hello.instance, 99);
+        assert_eq!(acceptor.unwrap().unwrap().hello, hello());
+        for longest in &longest {
+            let longest = longest.load(Ordering::Relaxed);
+            assert!((filled..filled + 200).contains(&longest), "{longest} bytes for {bytes}");
+        }
+    }
 }
 
 #[test]
