@@ -15,6 +15,7 @@ use trunkline_units::Instant;
 
 use super::heartbeat::{Action, Heartbeat};
 use crate::clock::now;
+use crate::handshake::Identity;
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
 use crate::rx::RxReport;
@@ -42,14 +43,19 @@ pub(super) struct Workers {
 
 impl Workers {
     /// Starts a worker for each queue. `watchdog` is the service manager's limit, if it set one.
-    pub(super) fn start(queues: Vec<TunQueue>, watchdog: Option<Duration>) -> io::Result<Self> {
+    pub(super) fn start(
+        queues: Vec<TunQueue>,
+        identity: &Identity,
+        watchdog: Option<Duration>,
+    ) -> io::Result<Self> {
         let mut workers = Workers::none(watchdog)?;
         let shards = queues.len() as u16;
         for (shard, queue) in (0..).zip(queues) {
             let commands = Mailbox::new()?;
             let beat = Arc::new(AtomicU64::new(0));
             let events = workers.events.clone();
-            let worker = Worker::new((shard, shards), queue, commands.clone(), events, Arc::clone(&beat))?;
+            let place = (shard, shards, identity.reset_key().clone());
+            let worker = Worker::new(place, queue, commands.clone(), events, Arc::clone(&beat))?;
             workers.spawn(commands, beat, move || worker.run())?;
         }
         Ok(workers)

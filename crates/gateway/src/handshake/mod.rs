@@ -22,6 +22,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use aws_lc_rs::hmac;
 use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::CryptoProvider;
 use rustls::server::UnbufferedServerConnection;
@@ -49,6 +50,7 @@ pub type Admit = Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>;
 pub struct Identity {
     provider: Arc<CryptoProvider>,
     key: Arc<CertifiedKey>,
+    reset_key: hmac::Key,
     public: PublicKey,
     version: u16,
 }
@@ -61,7 +63,8 @@ impl Identity {
     pub fn new(secret: &SecretKey) -> Result<Self, HandshakeError> {
         let key = tls::certified_key(secret).map_err(HandshakeError::Setup)?;
         let provider = Arc::new(tls::provider());
-        Ok(Self { provider, key: Arc::new(key), public: secret.public(), version: VERSION })
+        let reset_key = tls::reset_key(secret);
+        Ok(Self { provider, key: Arc::new(key), reset_key, public: secret.public(), version: VERSION })
     }
 
     /// The same identity with this cipher only. Without this call the site offers all three: AES-256-GCM first if the
@@ -95,6 +98,12 @@ impl Identity {
         let deliveries = [Delivery::Datagram, Delivery::Reliable];
         config.alpn_protocols = deliveries.map(|it| tls::quic_protocol(it).to_vec()).into();
         Ok(config)
+    }
+
+    /// The key of the tokens of stateless resets (RFC 9000 §10.3.2): a site that was killed and started again resets the
+    /// connections that it had before.
+    pub(crate) fn reset_key(&self) -> &hmac::Key {
+        &self.reset_key
     }
 
     /// The public key of this site.

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ::aws_lc_rs::hmac;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
@@ -95,6 +96,12 @@ pub(super) fn certified_key(secret: &SecretKey) -> Result<CertifiedKey, Error> {
     document.zeroize();
     let shown = [&SPKI_PREFIX[..], secret.public().as_bytes()].concat();
     Ok(CertifiedKey::new(vec![CertificateDer::from(shown)], signer?))
+}
+
+/// A key that only the holder of this one can make, and that tells nothing of it.
+pub(super) fn reset_key(secret: &SecretKey) -> hmac::Key {
+    let seed = hmac::Key::new(hmac::HMAC_SHA256, secret.seed());
+    hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&seed, b"trunkline stateless reset").as_ref())
 }
 
 /// The Ed25519 key that a peer presents in place of a certificate.

@@ -42,6 +42,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
+use aws_lc_rs::hmac;
 use bytes::BytesMut;
 use quinn_proto::{Connection, ConnectionError, ConnectionHandle, Endpoint};
 use trunkline_trunk::Delivery;
@@ -179,9 +180,9 @@ pub(crate) struct Quic {
 }
 
 impl Quic {
-    pub(crate) fn new(shard: u16, shards: u16) -> Self {
+    pub(crate) fn new(shard: u16, shards: u16, reset_key: hmac::Key) -> Self {
         Quic {
-            endpoint: Endpoint::new(Arc::new(settings::endpoint(shard, shards)), None, true, None),
+            endpoint: Endpoint::new(Arc::new(settings::endpoint(shard, shards, reset_key)), None, true, None),
             acceptor: None,
             shared: Shared::new(),
             dial_ports: BTreeMap::new(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt,
@@ -99,9 +100,10 @@ impl Acceptor {
     }
 }
 
-/// The settings of a worker's connections in common.
-pub(super) fn endpoint(shard: u16, shards: u16) -> EndpointConfig {
-    let mut config = EndpointConfig::default();
+/// The settings of a worker's connections in common. Workers have one key for resets, and none resets connections of another: it
+/// does not take packets of their connection IDs.
+pub(super) fn endpoint(shard: u16, shards: u16, reset_key: hmac::Key) -> EndpointConfig {
+    let mut config = EndpointConfig::new(Arc::new(reset_key));
     config.cid_generator(move || Box::new(Generator { shard, shards }));
     // The path bounds what comes, and the buffers hold whatever comes.
     config.max_udp_payload_size(MAX_PACKET).expect("QUIC allows it");

@@ -35,16 +35,24 @@ struct End {
 }
 
 impl End {
-    fn new() -> Self {
-        Self::at([127, 0, 0, 1])
+    /// The end of the site with this key.
+    fn new(seed: u8) -> Self {
+        Self::at([127, 0, 0, 1], seed)
     }
 
-    fn at(address: [u8; 4]) -> Self {
-        let mut quic = Quic::new(0, 1);
+    fn at(address: [u8; 4], seed: u8) -> Self {
+        let mut quic = Quic::new(0, 1, identity(seed).reset_key().clone());
         let fd = udp::open((address, 0).into(), None, false).expect("a socket");
         let address = rustix::net::getsockname(&fd).expect("its address").try_into().expect("an IP address");
         let port = quic.add_port(fd);
         End { quic, port, address, got: VecDeque::new(), streams: BTreeMap::new(), changes: VecDeque::new() }
+    }
+
+    /// Another process with the same key and address.
+    fn restart(&mut self, seed: u8) {
+        let socket = self.quic.with_port(self.port, |fd| fd.try_clone_to_owned());
+        self.quic = Quic::new(0, 1, identity(seed).reset_key().clone());
+        self.port = self.quic.add_port(socket.expect("a port").expect("a descriptor"));
     }
 
     fn step(&mut self) {
@@ -100,7 +108,7 @@ struct Pair {
 
 impl Pair {
     fn new(admits: u8) -> Self {
-        let mut ends = [End::new(), End::new()];
+        let mut ends = [End::new(1), End::new(2)];
         let admitted = secret(admits).public();
         let admit: Admit = Arc::new(move |key| *key == admitted);
         ends[1].quic.set_acceptor(
@@ -222,6 +230,19 @@ fn a_lane_that_is_doubted_stays_if_it_answers_and_ends_if_not() {
     assert!(asked.elapsed() >= Duration::from_secs(2), "{:?}", asked.elapsed());
 }
 
+/// What it sees of packets to connections of an earlier process ends those (RFC 9000 §10.3), if it has the key of that process.
+#[test]
+fn an_end_that_has_started_again_resets_the_lanes_that_it_had() {
+    for (key, is_reset) in [(2, true), (3, false)] {
+        let (mut pair, _lanes) = Pair::lane();
+        pair.ends[1].restart(key);
+        pair.ends[0].quic.prove(now(), 1);
+        let ended = pair.until("the end", |ends| ends[0].changes.pop_front());
+        let Change::Ended { serial: 1, reason, clean: false } = &ended else { panic!("{ended:?}") };
+        assert_eq!(reason == "reset by peer", is_reset, "{reason}");
+    }
+}
+
 #[test]
 fn a_refusal_reaches_the_dialer_with_its_reason() {
     let mut pair = Pair::new(1);
@@ -287,7 +308,7 @@ fn an_address_that_is_not_proved_gets_little_and_leaves_nothing() {
     // First packets, as a dialer makes them: it never hears the answers.
     let mut firsts = Vec::new();
     for _ in 0..100 {
-        let mut dialer = End::new();
+        let mut dialer = End::new(1);
         let to = stranger.local_addr().expect("its address");
         let options = options(Delivery::Datagram);
         let of = Dialer::new(&identity(1), secret(2).public(), options.delivery).expect("a dialer");
@@ -353,7 +374,7 @@ fn dial_from(end: &mut End, seed: u8, serial: u64, remote: SocketAddr) {
 
 /// A first packet with the token of a Retry, which a stranger got for the address of its socket.
 fn proved_packet(stranger: &UdpSocket, acceptor: &mut End) -> Vec<u8> {
-    let mut dialer = End::new();
+    let mut dialer = End::new(1);
     dial_from(&mut dialer, 3, 1, stranger.local_addr().expect("its address"));
     let mut buffer = [0; 2000];
     let start = Wall::now();
@@ -404,7 +425,7 @@ fn a_stranger_that_has_proved_its_address_keeps_no_peer_out() {
 #[test]
 fn a_peer_waits_for_one_handshake_of_a_stranger_that_begins_many() {
     let mut pair = Pair::new(1);
-    let mut stranger = End::at([127, 0, 0, 2]);
+    let mut stranger = End::at([127, 0, 0, 2], 3);
     for serial in 1..=60 {
         dial_from(&mut stranger, 3, serial, pair.ends[1].address);
     }
@@ -457,7 +478,7 @@ fn forged_and_replayed_datagrams_change_nothing() {
 #[test]
 fn a_lane_goes_on_when_its_dialers_address_changes() {
     let (mut pair, lanes) = Pair::lane();
-    let moved = End::new();
+    let moved = End::new(3);
     std::mem::swap(
         &mut *pair.ends[0].quic.shared.ports.borrow_mut(),
         &mut *moved.quic.shared.ports.borrow_mut(),
