@@ -2,13 +2,14 @@
 
 mod common;
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Checker, class, edit, ip, peer, send, setup, wait_for};
 use serde_json::{Value, json};
+use trunkline_link::Loss;
 use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::link::{Direction, DuplexSettings, End, Link};
 use trunkline_testbed::namespace::{Host, Task, veth};
@@ -81,14 +82,19 @@ impl Calls {
     const FLOWS: usize = 8;
 
     fn start(scene: &Scene) -> Self {
-        let sink = scene.x.run(|| UdpSocket::bind((Plan::IPV4.x, 0))).expect("a socket");
+        Self::between((&scene.a, Plan::IPV4.a), (&scene.x, Plan::IPV4.x))
+    }
+
+    fn between(from: (&Host, IpAddr), to: (&Host, IpAddr)) -> Self {
+        let (host, far) = (from.0, to.0);
+        let sink = far.run(|| UdpSocket::bind((to.1, 0))).expect("a socket");
         sink.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
         let to = sink.local_addr().expect("its address");
-        let source = |_| scene.a.run(|| UdpSocket::bind((Plan::IPV4.a, 0))).expect("a socket");
+        let source = |_| host.run(|| UdpSocket::bind((from.1, 0))).expect("a socket");
         let sources: Vec<UdpSocket> = (0..Self::FLOWS).map(source).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let [ended, stopped] = [(); 2].map(|()| Arc::clone(&stop));
-        let sending = scene.a.spawn("calls", move || {
+        let sending = host.spawn("calls", move || {
             while !ended.load(Ordering::Relaxed) {
                 for (flow, source) in sources.iter().enumerate() {
                     let _ = source.send_to(&[flow as u8; 160], to);
@@ -96,7 +102,7 @@ impl Calls {
                 std::thread::sleep(Duration::from_millis(10));
             }
         });
-        let receiving = scene.x.spawn("calls", move || {
+        let receiving = far.spawn("calls", move || {
             let (mut arrivals, mut buffer) = (Vec::new(), [0; 200]);
             loop {
                 match sink.recv(&mut buffer) {
@@ -194,6 +200,53 @@ fn flows_over_tcp_move_when_their_path_falls_silent_and_the_path_is_used_again()
 #[test]
 fn flows_over_quic_move_when_their_path_falls_silent_and_the_path_is_used_again() {
     cut_under_load("flows_over_quic_move_when_their_path_falls_silent_and_the_path_is_used_again", "quic");
+}
+
+/// The way there fails, and the way back does not: what comes from the other end shows nothing of the way to it.
+fn fails_in_one_direction(test: &str, transport: &str) {
+    if !privilege::available(test) {
+        return;
+    }
+    let scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
+    let _second = second_link(&scene, &emulated(20.0));
+    let gateways = scene.start_gateways(&over(transport)).expect("gateways");
+    use_both(&gateways, PATHS);
+    let there = Calls::start(&scene);
+    let back = Calls::between((&scene.x, Plan::IPV4.x), (&scene.a, Plan::IPV4.a));
+    for gateway in Gateway::BOTH {
+        wait_for("flows on both paths", LIMIT, &gateways, || {
+            uplinks(&gateways, gateway).iter().all(|uplink| uplink["flows"].as_u64() >= Some(2))
+        });
+    }
+    let link = scene.link().expect("an emulated link");
+    let loses = |loss: Loss| {
+        link.change(Direction::Forward, |settings| settings.impairments.loss = loss).expect("the settings");
+    };
+    loses(Loss::Uniform(1.0));
+    wait_for("silence", LIMIT, &gateways, || states(&gateways, Gateway::T1) == ["silent", "up"]);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(4) {
+        assert_eq!(states(&gateways, Gateway::T1), ["silent", "up"], "after {:.1?}", start.elapsed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(uplinks(&gateways, Gateway::T1)[0]["silences"], 1);
+    loses(Loss::None);
+    wait_for("both paths again", LIMIT, &gateways, || states(&gateways, Gateway::T1) == ["up", "up"]);
+    println!(
+        "{transport}: longest time without a datagram: {:.0?} there, {:.0?} back",
+        there.gaps(),
+        back.gaps()
+    );
+}
+
+#[test]
+fn a_path_over_tcp_that_fails_in_one_direction_is_left_once() {
+    fails_in_one_direction("a_path_over_tcp_that_fails_in_one_direction_is_left_once", "tcp");
+}
+
+#[test]
+fn a_path_over_quic_that_fails_in_one_direction_is_left_once() {
+    fails_in_one_direction("a_path_over_quic_that_fails_in_one_direction_is_left_once", "quic");
 }
 
 /// The second path is a backup. The interface of the first goes down and comes up again.

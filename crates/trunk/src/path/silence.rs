@@ -2,9 +2,9 @@
 //!
 //! A path that fails says nothing. Its lanes retransmit for seconds before they give up; the flows on it can move to another path
 //! long before. A lane that holds data is acknowledged within a round trip, and within one more or the time of a delayed
-//! acknowledgement (RFC 9293 §3.8.6.3; 40 ms in Linux) if little is under way. Acknowledgements that report a gap count too: a lane
-//! that repairs losses is not silent. So `LIMIT` and two round trips without any, on all lanes of the path, are a failure, or look
-//! like one: nothing is lost by a mistake, since the lanes stay and the path is used again when it is heard of.
+//! acknowledgement (RFC 9293 §3.8.6.3; 40 ms in Linux) if little is under way. Acknowledgements of data behind a gap count too: a lane
+//! that repairs losses is not silent. What else comes does not count: it shows nothing of the way to the other end. So `LIMIT` and two round trips without any, on all lanes of the path, are a failure, or look
+//! like one: nothing is lost by a mistake, since the lanes stay and the path is used again when something is acknowledged.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_millis(100);
 pub struct LaneSign {
     /// Whether it has sent data that is not acknowledged.
     pub outstanding: bool,
-    /// When it last heard of the other end.
+    /// When the other end last acknowledged something new; at first when the lane came up.
     pub heard: Instant,
     /// Its smoothed round-trip time.
     pub srtt: Option<Duration>,
