@@ -12,7 +12,7 @@ use common::{lane, lanes_up, setup, sites, wait_for};
 use trunkline_testbed::lateness::{Lateness, PATIENCE};
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::namespace::Task;
-use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Plan, Scene, Wan};
+use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, Wan};
 use trunkline_units::Rate;
 
 fn wide_area() -> Wan {
@@ -147,8 +147,26 @@ fn traffic_is_back_soon_after_a_cut_of_five_seconds_and_the_lanes_are_the_same()
     let lateness = Lateness::watch();
     let took = outage(&scene, &gateways, Duration::from_secs(5));
     assert_back(&lateness, "back after the cut", &took);
+    assert_eq!(lane(&gateways, Gateway::T1, "tcp")["established"], 1, "the lane in use");
+}
+
+/// As the tutorial says: a lane that has nothing to send may end in a cut of five seconds, and is dialled again.
+#[test]
+fn idle_lanes_are_there_after_a_link_was_down_for_five_seconds() {
+    let test = "idle_lanes_are_there_after_a_link_was_down_for_five_seconds";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
+    // The last that was heard on a lane is a keepalive of up to four seconds before.
+    std::thread::sleep(Duration::from_secs(7));
+    common::ip(&scene.t1, "link set wan down");
+    std::thread::sleep(Duration::from_secs(5));
+    common::ip(&scene.t1, "link set wan up");
+    common::check_stream(&scene.a, &scene.x, Plan::IPV4.x, 100_000);
+    wait_for("every lane is up", Duration::from_secs(60), &gateways, || {
+        Gateway::BOTH.iter().all(|gateway| lanes_up(&gateways, *gateway) == 3)
+    });
     for class in ["interactive", "tcp", "other"] {
-        assert_eq!(lane(&gateways, Gateway::T1, class)["established"], 1, "{class}");
+        let established = lane(&gateways, Gateway::T1, class)["established"].as_u64();
+        assert!((1..=2).contains(&established.unwrap_or_default()), "{class}: {established:?}");
     }
 }
 
@@ -233,4 +251,17 @@ fn traffic_is_back_soon_after_a_gateway_was_killed_and_started_again() {
         let took = restart(&scene, &mut gateways, victim);
         assert_back(&lateness, "back after the restart", &took);
     }
+}
+
+/// A lane over QUIC hears nothing of the end of the other gateway. The one that starts in its place resets it with the next packet.
+#[test]
+fn lanes_over_quic_are_reset_by_a_gateway_that_was_killed_and_started_again() {
+    let test = "lanes_over_quic_are_reset_by_a_gateway_that_was_killed_and_started_again";
+    let classes = "[[classes]]\nname = \"all\"\ntransport = \"quic\"\ndelivery = \"reliable\"\n";
+    let quic = GatewaySetup { classes: Some(classes.to_owned()), ..setup(Encryption::Tls) };
+    let Some((scene, mut gateways)) = sites(test, wide_area(), &quic) else { return };
+    let took = restart(&scene, &mut gateways, Gateway::T2);
+    println!("{took:?}");
+    let log = gateways.log(Gateway::T1);
+    assert!(log.contains("down: reset by peer"), "{log}");
 }
