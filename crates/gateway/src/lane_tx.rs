@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 use trunkline_trunk::compress::{Compressor, CompressorStats};
 use trunkline_trunk::frame::encode_report;
 use trunkline_trunk::path::LaneSign;
@@ -20,10 +20,12 @@ use trunkline_trunk::{
 };
 use trunkline_units::{Instant, Rate};
 
+use crate::clock;
 use crate::line_limit;
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
 use crate::quic::Circuit;
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
+use crate::stall::{Stall, Stalling};
 use crate::sys::{self, TcpInfo};
 
 /// The maximum number of pieces sent with one system call.
@@ -89,6 +91,12 @@ pub(crate) struct LaneTx {
     /// Bytes ever put into the outbox: the place in the lane's stream where the last packet ends.
     position: u64,
     control: LaneControl,
+    /// Bytes delivered by the last snapshot, and whether some of the others were sent.
+    delivered: u64,
+    has_unacknowledged: bool,
+    stall: Stall,
+    /// What the other end has acknowledged, and when that was first seen; at first the handshake.
+    heard: (u32, Instant),
     /// What the far end is to be told of what arrived from it.
     report: Option<ArrivalReport>,
     stats: LaneTxStats,
@@ -116,6 +124,10 @@ impl LaneTx {
             stage: None,
             position: 0,
             control,
+            delivered: 0,
+            has_unacknowledged: false,
+            stall: Stall::default(),
+            heard: (0, clock::now()),
             report: None,
             stats: LaneTxStats::default(),
         }
@@ -181,11 +193,30 @@ impl LaneTx {
         Ok((info, fill(&info, unsent, total)))
     }
 
-    /// What the kernel knows of the lane's path.
-    pub(crate) fn sign(&self, now: Instant) -> io::Result<LaneSign> {
+    /// What the kernel knows of the lane's path. What comes from the other end shows nothing of the way to it, unless it
+    /// acknowledges.
+    pub(crate) fn sign(&mut self, now: Instant) -> io::Result<LaneSign> {
         let info = sys::tcp_info(self.fd())?;
-        let heard = now - Duration::from_millis(info.last_ack_ms.into());
-        Ok(LaneSign { outstanding: info.unacked > 0, heard, srtt: info.srtt() })
+        if info.delivered != self.heard.0 {
+            self.heard = (info.delivered, now);
+        }
+        Ok(LaneSign { outstanding: info.unacked > 0, heard: self.heard.1, srtt: info.srtt() })
+    }
+
+    /// Whether it holds data that nobody has acknowledged, as far as is known: it is to be served again soon.
+    pub(crate) fn holds_data(&self) -> bool {
+        self.control.written() > self.delivered
+    }
+
+    /// What is to be done about it if it delivers nothing.
+    pub(crate) fn poll_stall(&mut self, now: Instant) -> Option<Stalling> {
+        let is_stalled = self.control.stalled_until(now).is_some() && self.has_unacknowledged;
+        let news = self.stall.update(now, is_stalled);
+        if news == Some(Stalling::Dead) {
+            // The usual end would wait behind what does not get through.
+            let _ = sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
+        }
+        news
     }
 
     /// Takes the rate that the lane's path grants it.
@@ -207,6 +238,8 @@ impl LaneTx {
         let info = sys::tcp_info(self.fd())?;
         let total = sys::send_queue(self.fd())?;
         let snapshot = fill(&info, info.notsent as usize, total);
+        self.delivered = self.control.written().saturating_sub(total as u64);
+        self.has_unacknowledged = info.unacked > 0;
         self.control.handle_snapshot(now, lane, place, snapshot);
         self.apply()
     }

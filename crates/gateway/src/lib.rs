@@ -28,6 +28,7 @@ mod pool;
 mod quic;
 mod refusals;
 mod rx;
+mod stall;
 mod sys;
 mod tun;
 mod tx;

@@ -10,9 +10,10 @@ mod report;
 mod sending;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
@@ -21,10 +22,11 @@ use trunkline_trunk::{
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
-use crate::lane_tx::Flushed;
+use crate::lane_tx::{Flushed, LaneError};
 use crate::line_limit::LineLimit;
 use crate::pool::{PacketBuf, Pool};
 use crate::refusals::Refusals;
+use crate::stall::Stalling;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
 use memory::{AbsentPackets, Presence};
 use watch::Watch;
@@ -34,6 +36,8 @@ pub(crate) use report::{DeviceReadStats, LaneTxReport, PeerTxReport, TxReport};
 pub(crate) use sending::Sending;
 pub(crate) use watch::WatchedPath;
 
+/// How often lanes that hold data are looked at though nothing happens.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Packets, and bytes, read from the device before the lanes are served.
 const READ_PACKETS: usize = 64;
 const READ_BYTES: usize = 256 << 10;
@@ -78,11 +82,13 @@ struct LaneSlot {
     full: bool,
     /// Whether it is among the [`Sender::watched`].
     watched: bool,
+    /// Whether it is among the [`Sender::checks`].
+    checked: bool,
 }
 
 impl LaneSlot {
     fn new(lane: Sending) -> Self {
-        LaneSlot { lane, full: false, watched: false }
+        LaneSlot { lane, full: false, watched: false, checked: false }
     }
 }
 
@@ -104,6 +110,8 @@ pub(crate) struct Sender {
     watched: Vec<(usize, LaneId)>,
     /// Lanes that may take packets again only at this time: ceilings hold these back, or the lane has stalled.
     held: Vec<(Instant, usize, LaneId)>,
+    /// Lanes that hold data, and when to look at them though nothing happens.
+    checks: BTreeSet<(Instant, usize, LaneId)>,
     refusals: Refusals,
     absent: AbsentPackets,
     stats: DeviceReadStats,
@@ -116,6 +124,17 @@ pub(crate) enum LaneRequest {
     Writable { serial: u64 },
     /// Take the lane away: it failed.
     End { serial: u64, reason: String },
+    /// Tell the control thread of the lane.
+    Report(LaneReport, u64),
+}
+
+/// What the control thread is told of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaneReport {
+    /// It delivers nothing of what it has sent.
+    Stalled,
+    /// It does again.
+    Recovered,
 }
 
 impl Sender {
@@ -138,6 +157,7 @@ impl Sender {
             lanes: HashMap::new(),
             watched: Vec::new(),
             held: Vec::new(),
+            checks: BTreeSet::new(),
             absent: AbsentPackets::within(bytes),
             stats: DeviceReadStats::default(),
         }
@@ -248,7 +268,9 @@ impl Sender {
     /// When a held lane is to be served, or the next sweep of the packets for absent peers is due.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         let watches = self.on_several_paths.iter().filter_map(|index| self.peers[*index].watch.next());
-        self.held.iter().map(|(at, ..)| *at).chain(self.absent.next_sweep()).chain(watches).min()
+        let checks = self.checks.first().map(|(at, ..)| *at);
+        let held = self.held.iter().map(|(at, ..)| *at);
+        held.chain(checks).chain(self.absent.next_sweep()).chain(watches).min()
     }
 
     /// Has the lanes served whose time has come.
@@ -263,6 +285,18 @@ impl Sender {
             }
             *at > now
         });
+    }
+
+    /// Has the lanes served that hold data since their last look.
+    fn check_lanes(&mut self, now: Instant) {
+        while let Some((_, index, lane)) = self.checks.first().copied().filter(|(at, ..)| *at <= now) {
+            self.checks.pop_first();
+            let Some(peer) = self.peers.get_mut(index) else { continue };
+            if let Some(Some(slot)) = peer.lanes.get_mut(lane.index()) {
+                slot.checked = false;
+                mark(&mut self.dirty_peers, peer, index, lane);
+            }
+        }
     }
 
     /// A lane takes more.
@@ -298,6 +332,7 @@ impl Sender {
     #[inline]
     pub(crate) fn serve_lanes(&mut self, now: Instant, requests: &mut Vec<LaneRequest>) {
         self.release_held(now);
+        self.check_lanes(now);
         self.sweep_absent(now);
         self.watch_paths(now);
         while let Some(index) = self.dirty_peers.pop() {
@@ -319,6 +354,20 @@ impl Sender {
                         self.held.push((at, index, lane));
                     }
                     Err(error) => requests.push(LaneRequest::End { serial, reason: error.to_string() }),
+                }
+                match slot.lane.poll_stall(now) {
+                    Some(Stalling::Report) => requests.push(LaneRequest::Report(LaneReport::Stalled, serial)),
+                    Some(Stalling::Recovered) => {
+                        requests.push(LaneRequest::Report(LaneReport::Recovered, serial));
+                    }
+                    Some(Stalling::Dead) => {
+                        requests.push(LaneRequest::End { serial, reason: LaneError::Lifeless.to_string() });
+                    }
+                    None => {}
+                }
+                if !slot.checked && slot.lane.holds_data() {
+                    slot.checked = true;
+                    self.checks.insert((now + CHECK_INTERVAL, index, lane));
                 }
                 if !slot.watched && transmitter.has_data_in_transit(lane) {
                     slot.watched = true;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 
@@ -29,7 +30,7 @@ use crate::plan::Plan;
 use crate::quic::{self, Change, Quic, QuicTx};
 use crate::rx::{Receivers, RxReport};
 use crate::tun::TunQueue;
-use crate::tx::{LaneRequest, NoVacancy, Sender, TxReport};
+use crate::tx::{LaneReport, LaneRequest, NoVacancy, Sender, TxReport};
 
 /// What the control thread tells a worker.
 pub(crate) enum Command {
@@ -102,13 +103,30 @@ pub(crate) struct NewLane {
 #[derive(Debug)]
 pub(crate) enum WorkerEvent {
     /// A lane ended, and why; `clean` if the peer closed it of its own will.
-    LaneEnded { serial: u64, reason: String, clean: bool },
+    LaneEnded {
+        serial: u64,
+        reason: String,
+        clean: bool,
+    },
+    /// A lane over TCP delivers nothing of what it has sent; and it does again.
+    LaneStalled {
+        serial: u64,
+    },
+    LaneRecovered {
+        serial: u64,
+    },
     /// Something happened to a connection over QUIC that is no lane.
-    Quic { shard: u16, event: quic::Event },
+    Quic {
+        shard: u16,
+        event: quic::Event,
+    },
     /// The device was removed: the worker carries nothing until it is given another.
     DeviceLost,
     /// The worker of this shard ended without having been told to.
-    Ended { shard: usize, reason: String },
+    Ended {
+        shard: usize,
+        reason: String,
+    },
 }
 
 const TUN: u64 = u64::MAX;
@@ -128,6 +146,7 @@ pub(crate) struct Worker {
     events: Mailbox<WorkerEvent>,
     beat: Arc<AtomicU64>,
     device: TunQueue,
+    reset_key: hmac::Key,
 }
 
 /// A worker at work, which never leaves its thread.
@@ -151,9 +170,9 @@ struct Running {
 }
 
 impl Worker {
-    /// A worker of a shard, of so many.
+    /// A worker of a shard, of so many, with the key of the site's stateless resets.
     pub(crate) fn new(
-        (shard, shards): (u16, u16),
+        (shard, shards, reset_key): (u16, u16, hmac::Key),
         queue: TunQueue,
         commands: Mailbox<Command>,
         events: Mailbox<WorkerEvent>,
@@ -162,7 +181,7 @@ impl Worker {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &queue, epoll::EventData::new_u64(TUN), epoll::EventFlags::IN)?;
         epoll::add(&epoll, &commands, epoll::EventData::new_u64(MAILBOX), epoll::EventFlags::IN)?;
-        Ok(Worker { shard, shards, epoll, commands, events, beat, device: queue })
+        Ok(Worker { shard, shards, epoll, commands, events, beat, device: queue, reset_key })
     }
 
     /// Works until told to stop.
@@ -170,7 +189,7 @@ impl Worker {
     /// # Errors
     /// The device's or the system's, after which it cannot go on.
     pub(crate) fn run(self) -> io::Result<Ending> {
-        let Worker { shard, shards, epoll, commands, events, beat, device } = self;
+        let Worker { shard, shards, epoll, commands, events, beat, device, reset_key } = self;
         let running = Running {
             shard,
             epoll,
@@ -181,7 +200,7 @@ impl Worker {
             receivers: Receivers::new(device.clone()),
             device,
             requests: Vec::new(),
-            quic: Quic::new(shard, shards),
+            quic: Quic::new(shard, shards, reset_key),
             changes: Vec::new(),
             unread: Vec::new(),
             retired: VecDeque::new(),
@@ -280,6 +299,12 @@ impl Running {
                     self.arm(serial, epoll::EventFlags::IN | epoll::EventFlags::OUT);
                 }
                 LaneRequest::End { serial, reason } => self.end(serial, reason, false),
+                LaneRequest::Report(LaneReport::Stalled, serial) => {
+                    self.events.post(WorkerEvent::LaneStalled { serial });
+                }
+                LaneRequest::Report(LaneReport::Recovered, serial) => {
+                    self.events.post(WorkerEvent::LaneRecovered { serial });
+                }
             }
         }
     }

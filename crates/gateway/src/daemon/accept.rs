@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::epoll;
 use trunkline_trunk::Transport;
 
-use super::connection::{Connection, Phase, SocketOptions};
+use super::connection::{Connection, Phase, SocketOptions, segment};
 use super::rejections::Outcome;
 use super::{Daemon, Source, warn};
 use crate::clock::{now, thread_time};
@@ -57,6 +57,7 @@ impl Daemon {
             dialled: None,
             remote,
             deadline: now() + half_open::TIMEOUT,
+            is_held: false,
         };
         let token = self.add(Source::Connection(Box::new(connection)))?;
         let evicted = self.half_open.admit(token, remote.ip(), self.known.caller(remote.ip()));
@@ -105,12 +106,13 @@ impl Daemon {
         mut connection: Box<Connection>,
     ) -> io::Result<Box<Connection>> {
         if let Phase::Accepted(stream) = std::mem::replace(&mut connection.phase, Phase::Over) {
-            SocketOptions { congestion_control: None, dscp: 0, via: self.common_via() }
+            SocketOptions { congestion_control: None, dscp: 0, max_segment: None, via: self.common_via() }
                 .apply(stream.as_fd())?;
             let data = epoll::EventData::new_u64(token);
             epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
+            let segment = segment(stream.as_fd());
             let handshake = self.acceptor.accept(stream).map_err(io::Error::other)?;
-            connection.phase = Phase::Handshake(Box::new(handshake));
+            connection.phase = Phase::Handshake(Box::new(handshake.filling(segment)));
         }
         Ok(connection)
     }
@@ -146,12 +148,26 @@ impl Daemon {
         if matches!(connection.phase, Phase::Connecting(..))
             && let Some(dialled) = connection.dialled.clone()
         {
-            if let Err(reason) = connection.handle_connected() {
-                self.candidate_failed(&dialled, Transport::Tcp, Failure::Path, &reason);
+            if let Err(reason) = connection.check_connected() {
+                self.candidate_failed(&dialled, Failure::Path, &reason);
                 return None;
             }
-            if let Some(attempt) = dialled.attempt {
-                self.life.handle_connected(now(), attempt);
+            if !connection.is_held {
+                self.candidate_connected(&dialled);
+                if let Some(until) = self.hold_until(&dialled)
+                    && let Some(fd) = connection.fd()
+                {
+                    self.rearm(token, fd, epoll::EventFlags::empty());
+                    self.deadlines.insert((until, token));
+                    (connection.deadline, connection.is_held) = (until, true);
+                }
+            }
+            if connection.is_held && connection.deadline > now() {
+                return Some(Source::Connection(connection));
+            }
+            if let Err(reason) = connection.begin_handshake() {
+                self.candidate_failed(&dialled, Failure::Lane, &reason);
+                return None;
             }
             connection.deadline = now() + HANDSHAKE_TIMEOUT;
         }
@@ -188,7 +204,7 @@ impl Daemon {
     fn handshake_failed(&mut self, connection: &Connection, error: &HandshakeError) {
         if let Some(dialled) = &connection.dialled {
             let reason = format!("{}: {error}", connection.remote);
-            return self.candidate_failed(dialled, Transport::Tcp, Failure::Lane, &reason);
+            return self.candidate_failed(dialled, Failure::Lane, &reason);
         }
         let key = if let HandshakeError::UnknownKey { key } = error { Some(*key) } else { None };
         match key {

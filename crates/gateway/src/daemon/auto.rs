@@ -1,8 +1,8 @@
-//! Lanes that ride on either transport, as [`Transports`] decides: the second candidate of a dial, and the changes of lanes
-//! that are up.
+//! Changes of the connection of a lane that is up: to the other transport, as [`Transports`] decides, and to shorter or longer
+//! segments, as [`Segments`] does.
 //!
-//! A lane changes its transport without being down: a connection over the other one is dialled, and takes its place when it
-//! is welcomed. The site that dialled the lane does that.
+//! A lane changes its connection without being down: another one is dialled, and takes its place when it is welcomed. The site
+//! that dialled the lane does that.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,164 +11,115 @@ use std::time::Duration;
 use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
-use super::connection::{Dialled, Phase};
-use super::{Daemon, Source, Told};
+use super::connection::Dialled;
+use super::race::Purpose;
+use super::{Daemon, Told};
 use crate::clock::now;
 use crate::handshake::{Hello, Refusal, RefusalReason};
-use crate::life::{Attempt, Failure, LaneKey, Next, PathKey, Serial, State, Transports};
+use crate::life::{DialCandidate, LaneKey, PathKey, RaceId, Segments, Serial, State, Transports, Won};
 
-/// The time in which a connection that changes the transport of a lane must connect.
+/// The time in which a connection that changes a lane must connect.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
-/// A peer that has dialled over QUIC so lately may have dialled over TCP before that.
+/// How long a connection that is to take the place of one that delivers nothing waits for that one: where the path has just returned,
+/// its next retransmission is due within a second.
+const HOLD: Duration = Duration::from_millis(1200);
+/// How long one waits for another that was made before it.
+const SECOND_HOLD: Duration = Duration::from_secs(4);
+/// A peer that has dialled over QUIC so lately may have dialled another connection before that.
 const CROSSING: Duration = Duration::from_secs(3);
 
-/// A connection that is being made.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Begun {
-    /// Its token.
-    Tcp(u64),
-    /// Its serial, and its worker.
-    Quic(Serial, u16),
+/// What a lane changes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    ToQuic,
+    ToTcp,
+    /// To another connection over TCP, since this one delivers nothing.
+    Anew,
+    /// To segments without a bound.
+    Lengthen,
 }
 
-#[derive(Debug)]
-struct Candidates {
-    dialled: Dialled,
-    remote: SocketAddr,
-    deadline: Instant,
-    begun: Vec<Begun>,
-}
-
-/// What the control thread has of dials over either transport.
+/// What the control thread knows of transports and segments, and the changes under way.
 #[derive(Default)]
 pub(super) struct AutoState {
-    transports: Transports,
-    candidates: BTreeMap<Attempt, Candidates>,
-    /// Lanes that are up, and the connection to which they change.
-    changes: BTreeMap<LaneKey, Begun>,
+    pub(super) transports: Transports,
+    segments: Segments,
+    /// Lanes that are up, and the race for the connection to which they change.
+    pub(super) changes: BTreeMap<LaneKey, RaceId>,
+}
+
+/// A lane over TCP that this site has dialled.
+struct OverTcp {
+    key: LaneKey,
+    remote: SocketAddr,
+    max_segment: Option<u16>,
 }
 
 impl Daemon {
-    /// Dials a lane that rides on either transport.
-    pub(super) fn dial_either(&mut self, dialled: &Dialled, remote: SocketAddr, deadline: Instant) {
-        let Some(attempt) = dialled.attempt else { return };
-        let first = self.auto.transports.begin(now(), attempt, dialled.key.path_key());
-        let candidates = Candidates { dialled: dialled.clone(), remote, deadline, begun: Vec::new() };
-        self.auto.candidates.insert(attempt, candidates);
-        self.dial_candidate(attempt, first);
+    /// The bound on the segments of lanes over TCP on a path.
+    pub(super) fn segment_bound(&self, path: PathKey) -> Option<u16> {
+        self.auto.segments.bound(path)
     }
 
-    fn dial_candidate(&mut self, attempt: Attempt, transport: Transport) {
-        let Some(Candidates { dialled, remote, deadline, .. }) = self.auto.candidates.get(&attempt) else {
-            return;
-        };
-        let (dialled, remote, deadline) = (dialled.clone(), *remote, *deadline);
-        match self.connect(&dialled, transport, remote, deadline) {
-            Ok(begun) => {
-                if let Some(candidates) = self.auto.candidates.get_mut(&attempt) {
-                    candidates.begun.push(begun);
+    /// A connection that this site dialled is the lane now: what follows for the others.
+    pub(super) fn lane_dialled(&mut self, key: &LaneKey, purpose: Purpose, won: &Won) {
+        let (now, path) = (now(), key.path_key());
+        match won.beside {
+            Some(beside) => {
+                self.auto.changes.insert(key.clone(), beside.race);
+            }
+            None => {
+                self.auto.changes.remove(key);
+            }
+        }
+        if won.candidate.transport == Transport::Quic {
+            if self.auto.transports.handle_open(now, path) {
+                for lane in self.lanes_over_tcp(path) {
+                    if self.may_ride_on_quic(&lane.key) {
+                        self.change(&lane.key, Change::ToQuic, lane.remote);
+                    }
                 }
             }
-            Err(reason) => {
-                let reason = format!("cannot connect to {remote}: {reason}");
-                self.candidate_failed(&dialled, transport, Failure::Path, &reason);
-            }
-        }
-    }
-
-    /// A connection that this site dialled has failed. It may have been one of two.
-    pub(super) fn candidate_failed(
-        &mut self,
-        dialled: &Dialled,
-        transport: Transport,
-        failure: Failure,
-        reason: &str,
-    ) {
-        let Some(attempt) = dialled.attempt else {
-            return self.change_failed(&dialled.key, transport, reason);
-        };
-        match self.auto.transports.handle_failed(attempt, dialled.key.path_key(), transport) {
-            Next::Failed => {
-                self.auto.candidates.remove(&attempt);
-                self.dial_failed(dialled, attempt, failure, reason);
-            }
-            Next::Wait => tracing::debug!("{}: {transport}: {reason}", self.label(&dialled.key)),
-            Next::DialTcp => {
-                tracing::debug!("{}: {transport}: {reason}", self.label(&dialled.key));
-                self.dial_candidate(attempt, Transport::Tcp);
-            }
-        }
-    }
-
-    /// A connection that this site dialled is the lane now.
-    pub(super) fn candidate_up(&mut self, dialled: &Dialled, transport: Transport) {
-        let (now, key) = (now(), &dialled.key);
-        if let Some(attempt) = dialled.attempt {
-            let candidates = self.auto.candidates.remove(&attempt);
-            let quic_goes_on = self.auto.transports.handle_up(now, attempt, transport);
-            for begun in candidates.into_iter().flat_map(|candidates| candidates.begun) {
-                match begun {
-                    Begun::Tcp(token) if transport == Transport::Quic => {
-                        self.sources.remove(&token);
-                    }
-                    Begun::Quic(serial, _) if quic_goes_on => {
-                        // It takes over if it is welcomed after all.
-                        self.quic_dial_is_change(serial);
-                        self.auto.changes.insert(key.clone(), begun);
-                    }
-                    Begun::Tcp(_) | Begun::Quic(..) => {}
-                }
-            }
-        } else {
-            self.auto.changes.remove(key);
-            if transport == Transport::Tcp {
-                self.auto.transports.handle_blocked(now, key.path_key());
-            }
-        }
-        if transport == Transport::Quic && self.auto.transports.handle_open(now, key.path_key()) {
-            for (key, remote) in self.lanes_over_tcp(key.path_key()) {
-                self.change(&key, Transport::Quic, remote);
-            }
-        }
-    }
-
-    /// A connection that this site dialled does not become the lane, though nothing is wrong with it: the lane is no longer
-    /// configured, or the other site's connection stays.
-    pub(super) fn candidate_not_wanted(&mut self, dialled: &Dialled) {
-        let Some(attempt) = dialled.attempt else {
-            self.auto.changes.remove(&dialled.key);
             return;
-        };
-        self.auto.transports.handle_up(now(), attempt, Transport::Quic);
-        let candidates = self.auto.candidates.remove(&attempt);
-        for begun in candidates.into_iter().flat_map(|candidates| candidates.begun) {
-            match begun {
-                Begun::Tcp(token) => drop(self.sources.remove(&token)),
-                Begun::Quic(serial, shard) => self.end_quic_dial(serial, shard),
-            }
+        }
+        if won.has_quic_failed || purpose == Purpose::Change(Change::ToTcp) {
+            self.auto.transports.handle_blocked(now, path);
+        }
+        let max_segment = won.candidate.max_segment;
+        if !self.auto.segments.handle_up(now, path, max_segment) {
+            return;
+        }
+        let path_label = self.path_label(&path);
+        match max_segment {
+            Some(bytes) => tracing::warn!(
+                "peer {path_label}: long packets do not get through, and nothing says so: segments of lanes have at most {bytes} bytes"
+            ),
+            None => tracing::info!("peer {path_label}: long packets get through again"),
+        }
+        let change = if max_segment.is_some() { Change::Anew } else { Change::Lengthen };
+        for lane in self.lanes_over_tcp(path).into_iter().filter(|lane| lane.max_segment != max_segment) {
+            self.change(&lane.key, change, lane.remote);
         }
     }
 
-    fn change_failed(&mut self, key: &LaneKey, transport: Transport, reason: &str) {
+    pub(super) fn change_failed(&mut self, key: &LaneKey, transport: Option<Transport>, reason: &str) {
         self.auto.changes.remove(key);
-        tracing::debug!("{}: it stays, {transport}: {reason}", self.label(key));
-        if transport == Transport::Quic && self.is_over(key, Transport::Tcp) {
+        tracing::debug!("{}: its connection stays: {reason}", self.label(key));
+        if transport == Some(Transport::Quic) && self.is_over(key, Transport::Tcp) {
             self.auto.transports.handle_blocked(now(), key.path_key());
         }
     }
 
-    /// Dials a lane that is up over another transport.
-    fn change(&mut self, key: &LaneKey, to: Transport, remote: SocketAddr) {
+    /// Dials a lane that is up.
+    fn change(&mut self, key: &LaneKey, change: Change, remote: SocketAddr) {
         if self.auto.changes.contains_key(key) {
             return;
         }
-        let dialled = Dialled { attempt: None, key: key.clone() };
-        match self.connect(&dialled, to, remote, now() + CHANGE_TIMEOUT) {
-            Ok(begun) => {
-                self.auto.changes.insert(key.clone(), begun);
-            }
-            Err(reason) => self.change_failed(key, to, &format!("cannot connect to {remote}: {reason}")),
-        }
+        let transport = if change == Change::ToQuic { Transport::Quic } else { Transport::Tcp };
+        let max_segment = if change == Change::Lengthen { None } else { self.segment_bound(key.path_key()) };
+        let candidate = DialCandidate { remote, transport, max_segment };
+        let race = self.begin_race(key, Purpose::Change(change), CHANGE_TIMEOUT, vec![candidate]);
+        self.auto.changes.insert(key.clone(), race);
     }
 
     /// What a lane that is up rides on.
@@ -182,69 +133,101 @@ impl Daemon {
         Some(if socket.fd.is_some() { Transport::Tcp } else { Transport::Quic })
     }
 
-    /// The lanes on a path that this site dialled over TCP and that may ride on QUIC.
-    fn lanes_over_tcp(&self, path: PathKey) -> Vec<(LaneKey, SocketAddr)> {
+    /// The lanes on a path that this site dialled over TCP.
+    fn lanes_over_tcp(&self, path: PathKey) -> Vec<OverTcp> {
         let lanes = self.life.lanes_on(path).filter_map(|(key, lane)| {
             let State::Up(up) = lane.state else { return None };
-            let group = self.group_config(&key.lane_group)?;
-            let over_tcp = self.transport_of(up.serial) == Some(Transport::Tcp);
-            let remote = self.lane_sockets.get(&up.serial)?.remote;
-            (up.dialled && over_tcp && group.transport == Transport::Auto).then(|| (key.clone(), remote))
+            let socket = self.lane_sockets.get(&up.serial)?;
+            let (remote, max_segment) = (socket.remote, socket.max_segment);
+            (up.dialled && socket.fd.is_some()).then(|| OverTcp { key: key.clone(), remote, max_segment })
         });
         lanes.collect()
+    }
+
+    fn may_ride_on_quic(&self, key: &LaneKey) -> bool {
+        self.group_config(&key.lane_group).is_some_and(|group| group.transport == Transport::Auto)
     }
 
     /// The path of a lane over QUIC fails: TCP may still come through.
     pub(super) fn handle_failing(&mut self, serial: Serial, reason: &str) {
         let Some(key) = self.life.key_of(serial).cloned() else { return };
-        let auto = self.group_config(&key.lane_group).is_some_and(|group| group.transport == Transport::Auto);
         let Some(remote) = self.lane_sockets.get(&serial).map(|socket| socket.remote) else { return };
-        if auto && !self.auto.changes.contains_key(&key) {
+        if self.may_ride_on_quic(&key) && !self.auto.changes.contains_key(&key) {
             let line = format!("{}: {reason}; dialling {remote} over TCP", self.label(&key));
             self.log_of_lane(key.peer, Told::Dial, &line);
-            self.change(&key, Transport::Tcp, remote);
+            self.change(&key, Change::ToTcp, remote);
         }
+    }
+
+    /// A lane over TCP delivers nothing: perhaps its long packets do not get through any more, and shorter ones do.
+    pub(super) fn handle_stalled(&mut self, serial: Serial) {
+        let Some(key) = self.life.key_of(serial).cloned() else { return };
+        let Some(remote) = self.lane_sockets.get(&serial).map(|socket| socket.remote) else { return };
+        let dialled =
+            self.life.lane(&key).is_some_and(|lane| matches!(lane.state, State::Up(up) if up.dialled));
+        if dialled && !self.auto.changes.contains_key(&key) {
+            tracing::debug!("{}: it delivers nothing: dialling {remote} anew", self.label(&key));
+            self.change(&key, Change::Anew, remote);
+        }
+    }
+
+    /// Until when a connection that has been made waits before its handshake, unless something happens before that.
+    pub(super) fn hold_until(&self, dialled: &Dialled) -> Option<Instant> {
+        if self.is_second(dialled) {
+            return Some(now() + SECOND_HOLD);
+        }
+        let key = &dialled.key;
+        let is_over_tcp = self.is_over(key, Transport::Tcp);
+        let is_anew = self.purpose_of(dialled) == Some(Purpose::Change(Change::Anew));
+        (is_anew && is_over_tcp && self.max_segment_of(dialled).is_none()).then(|| now() + HOLD)
     }
 
     /// It works again: a connection over TCP that is not made yet is not needed any more.
     pub(super) fn handle_recovered(&mut self, serial: Serial) {
         let Some(key) = self.life.key_of(serial).cloned() else { return };
-        let Some(Begun::Tcp(token)) = self.auto.changes.get(&key).copied() else { return };
-        if let Some(Source::Connection(connection)) = self.sources.get(&token)
-            && matches!(connection.phase, Phase::Connecting(..))
-        {
-            self.sources.remove(&token);
+        let Some(race) = self.auto.changes.get(&key).copied() else { return };
+        if self.is_race_over(race, Transport::Tcp) && self.is_connecting(race) {
+            self.cancel_race(race);
             self.auto.changes.remove(&key);
         }
     }
 
-    /// Addresses or routes have changed: UDP may come through now.
+    /// Addresses or routes have changed: what is known of the paths is tried again.
     pub(super) fn auto_network_changed(&mut self) {
-        self.auto.transports.handle_network_changed(now());
+        let now = now();
+        self.auto.transports.handle_network_changed(now);
+        self.auto.segments.handle_network_changed(now);
     }
 
     /// Applies a configuration.
     pub(super) fn apply_auto(&mut self) {
         let peers = &self.config.peers;
-        self.auto.transports.retain(|path| peers.iter().any(|peer| peer.public_key == path.peer));
+        let is_path = |path: &PathKey| peers.iter().any(|peer| peer.public_key == path.peer);
+        self.auto.transports.retain(is_path);
+        self.auto.segments.retain(is_path);
     }
 
     /// Dials what is due. The time of the next.
     pub(super) fn handle_auto_deadlines(&mut self, now: Instant) -> Option<Instant> {
-        while let Some(attempt) = self.auto.transports.poll_second(now) {
-            self.dial_candidate(attempt, Transport::Tcp);
-        }
         while let Some(path) = self.auto.transports.poll_retry(now) {
-            match self.lanes_over_tcp(path).into_iter().next() {
-                Some((key, remote)) => self.change(&key, Transport::Quic, remote),
+            let mut lanes = self.lanes_over_tcp(path).into_iter();
+            match lanes.find(|lane| self.may_ride_on_quic(&lane.key)) {
+                Some(lane) => self.change(&lane.key, Change::ToQuic, lane.remote),
                 None => self.auto.transports.forget(&path),
             }
         }
-        self.auto.transports.poll_timeout()
+        while let Some(path) = self.auto.segments.poll_retry(now) {
+            match self.lanes_over_tcp(path).into_iter().find(|lane| lane.max_segment.is_some()) {
+                Some(lane) => self.change(&lane.key, Change::Lengthen, lane.remote),
+                None => self.auto.segments.forget(&path),
+            }
+        }
+        let timeout = self.auto.transports.poll_timeout();
+        timeout.into_iter().chain(self.auto.segments.poll_timeout()).min()
     }
 
-    /// Refuses a request over TCP for a lane that the same peer has just dialled over QUIC: it dials both and takes the one
-    /// over QUIC.
+    /// Refuses a request for a lane that the same peer has just dialled over QUIC: it dials several connections and takes the first
+    /// that is welcomed, or the one over QUIC.
     pub(super) fn check_crossing(&self, key: &LaneKey, hello: &Hello) -> Result<(), Refusal> {
         let Some(lane) = self.life.lane(key) else { return Ok(()) };
         let State::Up(up) = lane.state else { return Ok(()) };

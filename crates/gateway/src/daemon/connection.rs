@@ -9,7 +9,7 @@ use trunkline_units::Instant;
 
 use crate::config::Via;
 use crate::handshake::{Dialer, Handshake, Hello};
-use crate::life::{Attempt, LaneKey};
+use crate::life::{CandidateId, LaneKey};
 use crate::sys;
 
 pub(super) enum Phase {
@@ -26,9 +26,8 @@ pub(super) enum Phase {
 /// The dial of a connection, and its lane.
 #[derive(Debug, Clone)]
 pub(super) struct Dialled {
-    /// `None` if the lane is up over another transport.
-    pub(super) attempt: Option<Attempt>,
     pub(super) key: LaneKey,
+    pub(super) candidate: CandidateId,
 }
 
 pub(super) struct Connection {
@@ -37,6 +36,8 @@ pub(super) struct Connection {
     pub(super) dialled: Option<Dialled>,
     pub(super) remote: SocketAddr,
     pub(super) deadline: Instant,
+    /// It is connected, and its handshake begins at its deadline.
+    pub(super) is_held: bool,
 }
 
 impl Connection {
@@ -58,7 +59,7 @@ impl Connection {
             Err(error) => return Err(error.into()),
         }
         let phase = Phase::Connecting(TcpStream::from(socket), Box::new(dialler));
-        Ok(Connection { phase, dialled: Some(dialled), remote, deadline })
+        Ok(Connection { phase, dialled: Some(dialled), remote, deadline, is_held: false })
     }
 
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -69,23 +70,33 @@ impl Connection {
         }
     }
 
-    /// Handles the result of the kernel's connect: begins the handshake, or returns the reason of the failure.
-    pub(super) fn handle_connected(&mut self) -> Result<(), String> {
-        let Phase::Connecting(stream, dialler) = std::mem::replace(&mut self.phase, Phase::Over) else {
-            return Ok(());
-        };
-        match sockopt::socket_error(&stream) {
-            Ok(Ok(())) => {
-                let (dialer, hello) = *dialler;
-                let handshake = dialer.dial(stream, hello).map_err(|error| error.to_string())?;
-                self.phase = Phase::Handshake(Box::new(handshake));
-                Ok(())
-            }
+    /// Whether the kernel has connected; an error is the reason why it cannot.
+    pub(super) fn check_connected(&self) -> Result<(), String> {
+        let Phase::Connecting(stream, _) = &self.phase else { return Ok(()) };
+        match sockopt::socket_error(stream) {
+            Ok(Ok(())) => Ok(()),
             Ok(Err(error)) | Err(error) => {
                 Err(format!("cannot connect to {}: {}", self.remote, io::Error::from(error)))
             }
         }
     }
+
+    /// The kernel has connected: begins the handshake.
+    pub(super) fn begin_handshake(&mut self) -> Result<(), String> {
+        if let Phase::Connecting(stream, dialler) = std::mem::replace(&mut self.phase, Phase::Over) {
+            let (dialer, hello) = *dialler;
+            let segment = segment(stream.as_fd());
+            let handshake = dialer.dial(stream, hello).map_err(|error| error.to_string())?;
+            self.phase = Phase::Handshake(Box::new(handshake.filling(segment)));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of data in a full segment of a connection: what its handshake fills, so that a path on which long packets vanish
+/// shows itself before the connection is a lane.
+pub(super) fn segment(fd: BorrowedFd<'_>) -> usize {
+    sys::tcp_info(fd).map_or(0, |info| info.snd_mss as usize)
 }
 
 /// The options of a lane's socket, set before it connects or after it is accepted.
@@ -94,6 +105,8 @@ pub(super) struct SocketOptions<'a> {
     pub(super) congestion_control: Option<&'a str>,
     /// The DSCP of its packets.
     pub(super) dscp: u8,
+    /// The bound on its segments in both directions, if the site dials it and there is one.
+    pub(super) max_segment: Option<u16>,
     /// What it is bound to.
     pub(super) via: Via,
 }
@@ -134,6 +147,9 @@ impl SocketOptions<'_> {
         Liveness::Usual.apply(fd)?;
         // Ignored on older kernels, which double the timeout without this bound.
         let _ = sys::set_rto_max(fd, MAX_RTO_MS);
+        if let Some(bytes) = self.max_segment {
+            sys::set_max_segment(fd, bytes)?;
+        }
         if let Some(mark) = self.via.fwmark {
             sys::set_mark(fd, mark)?;
         }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use trunkline_trunk::Transport;
-
 use super::connection::{Connection, Liveness, Phase};
 use super::rejections::Outcome;
 use super::{Daemon, Source, warn};
@@ -24,7 +22,14 @@ impl Daemon {
                 Some(_) => {
                     self.half_open.remove(token);
                     if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
-                        self.handle_connection_timeout(&connection);
+                        if connection.is_held && matches!(connection.phase, Phase::Connecting(..)) {
+                            self.handle_connection_event(token, connection);
+                            self.deadlines.extend(
+                                self.sources.get(&token).and_then(Source::deadline).map(|at| (at, token)),
+                            );
+                        } else {
+                            self.handle_connection_timeout(&connection);
+                        }
                     }
                 }
                 None => {}
@@ -34,6 +39,7 @@ impl Daemon {
             self.dial(dial);
         }
         let auto = self.handle_auto_deadlines(now);
+        let race = self.handle_race_deadlines(now);
         while let Some(peer) = self.life.poll_verified(now) {
             self.set_liveness(peer, Liveness::Usual);
         }
@@ -43,7 +49,7 @@ impl Daemon {
             tracing::warn!("peer {}: {line}", self.peer_name(&peer));
         }
         let due = self.life.poll_timeout().map(|(at, _)| at);
-        let due = due.into_iter().chain(auto).chain(self.names.poll_timeout());
+        let due = due.into_iter().chain(auto).chain(race).chain(self.names.poll_timeout());
         let due = due
             .chain(self.rejections.poll_timeout())
             .chain(self.peer_log.poll_timeout())
@@ -67,6 +73,6 @@ impl Daemon {
             }
             _ => (Failure::Lane, format!("{}: no answer in time", connection.remote)),
         };
-        self.candidate_failed(dialled, Transport::Tcp, failure, &reason);
+        self.candidate_failed(dialled, failure, &reason);
     }
 }

@@ -5,42 +5,48 @@ use std::net::{SocketAddr, SocketAddrV6};
 use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
-use super::auto::Begun;
 use super::connection::{Connection, Dialled, SocketOptions};
 use super::names::{NameEvent, Target};
+use super::race::{Begun, Purpose};
 use super::resolver::Answered;
 use super::{Daemon, Source, Told};
 use crate::clock::now;
 use crate::config::{Endpoint, Host, Zone};
 use crate::handshake::{Dialer, Hello, VERSION};
-use crate::life::{Attempt, Dial, Failure, PathKey};
+use crate::life::{Attempt, Dial, DialCandidate, Failure, LaneKey, PathKey};
 
 impl Daemon {
     pub(super) fn dial(&mut self, dial: Dial) {
         let Dial { attempt, key, connect_timeout } = dial;
         let now = now();
-        let Some(remote) = self.address_of(key.path_key(), now) else {
+        let path = key.path_key();
+        let remotes = self.addresses_of(path, now);
+        if remotes.is_empty() {
             return self.life.handle_no_address(now, attempt);
+        }
+        let transports = match self.group_config(&key.lane_group).map(|group| group.transport) {
+            Some(Transport::Auto) => self.auto.transports.order(path),
+            Some(Transport::Quic) => &[Transport::Quic],
+            Some(Transport::Tcp) | None => &[Transport::Tcp],
         };
-        let transport = self.group_config(&key.lane_group).map(|group| group.transport).unwrap_or_default();
-        let (dialled, deadline) = (Dialled { attempt: Some(attempt), key }, now + connect_timeout);
-        if transport == Transport::Auto {
-            return self.dial_either(&dialled, remote, deadline);
-        }
-        if let Err(reason) = self.connect(&dialled, transport, remote, deadline) {
-            let reason = format!("cannot connect to {remote}: {reason}");
-            self.dial_failed(&dialled, attempt, Failure::Path, &reason);
-        }
+        let max_segment = self.segment_bound(path);
+        let candidates = remotes.iter().flat_map(|remote| {
+            let candidate = |transport: &Transport| (*remote, *transport);
+            transports.iter().map(candidate)
+        });
+        let candidates =
+            candidates.map(|(remote, transport)| DialCandidate { remote, transport, max_segment }).collect();
+        self.begin_race(&key, Purpose::Attempt(attempt), connect_timeout, candidates);
     }
 
-    /// Begins a connection over one transport.
+    /// Begins a connection.
     pub(super) fn connect(
         &mut self,
         dialled: &Dialled,
-        transport: Transport,
-        remote: SocketAddr,
+        candidate: DialCandidate,
         deadline: Instant,
     ) -> Result<Begun, String> {
+        let DialCandidate { remote, transport, max_segment } = candidate;
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let key = &dialled.key;
         let peer = self.peer_config(&key.peer).ok_or("no such peer")?;
@@ -59,6 +65,7 @@ impl Daemon {
         let options = SocketOptions {
             congestion_control: Some(group.congestion_control.initial()),
             dscp: group.dscp,
+            max_segment,
             via: self.via_of(&key.path_key()),
         };
         let dialer = Dialer::new(&self.identity, key.peer).map_err(|error| text(&error))?;
@@ -69,46 +76,44 @@ impl Daemon {
     }
 
     /// Handles a failed dial. The log has each reason once for all lanes of a peer; repetitions are at debug level.
-    pub(super) fn dial_failed(
-        &mut self,
-        dialled: &Dialled,
-        attempt: Attempt,
-        failure: Failure,
-        reason: &str,
-    ) {
+    pub(super) fn dial_failed(&mut self, key: &LaneKey, attempt: Attempt, failure: Failure, reason: &str) {
         let Some(retry) = self.life.handle_dial_failed(now(), attempt, failure, reason) else {
             return;
         };
         let label = match failure {
-            Failure::Path => format!("peer {}", self.path_label(&dialled.key.path_key())),
-            Failure::Lane => self.label(&dialled.key),
+            Failure::Path => format!("peer {}", self.path_label(&key.path_key())),
+            Failure::Lane => self.label(key),
         };
         let line = format!("{label}: {reason}; dialling again in {:.1?}", retry.wait);
         if retry.first_report {
-            self.log_of_lane(dialled.key.peer, Told::Dial, &line);
+            self.log_of_lane(key.peer, Told::Dial, &line);
         } else {
             tracing::debug!("{line}");
         }
     }
 
-    /// An address to dial on a path; `None` if it has no endpoint, or its name is not resolved yet.
-    fn address_of(&mut self, path: PathKey, now: Instant) -> Option<SocketAddr> {
-        let endpoint = self.peer_config(&path.peer)?.endpoint_on(path.path)?.clone();
+    /// The addresses to dial on a path; none if it has no endpoint, or its name is not resolved yet.
+    fn addresses_of(&mut self, path: PathKey, now: Instant) -> Vec<SocketAddr> {
+        let peer = self.peer_config(&path.peer);
+        let Some(endpoint) = peer.and_then(|peer| peer.endpoint_on(path.path)).cloned() else {
+            return Vec::new();
+        };
         match endpoint.host {
-            Host::Address(address) => return Some(SocketAddr::new(address, endpoint.port)),
+            Host::Address(address) => return vec![SocketAddr::new(address, endpoint.port)],
             // The interface may appear later, and with another index each time.
             Host::LinkLocal(address, zone) => {
                 let scope = match zone {
-                    Zone::Index(index) => index,
-                    Zone::Name(name) => self.device.link_index(&name)?,
+                    Zone::Index(index) => Some(index),
+                    Zone::Name(name) => self.device.link_index(&name),
                 };
-                return Some(SocketAddrV6::new(address, endpoint.port, 0, scope).into());
+                let address = |scope| SocketAddrV6::new(address, endpoint.port, 0, scope).into();
+                return scope.map(address).into_iter().collect();
             }
             Host::Name(_) => {}
         }
-        let address = self.names.address(now, path);
+        let addresses = self.names.addresses(now, path);
         self.look_up_names(now);
-        address
+        addresses
     }
 
     /// Applies the names and addresses of the configured endpoints.

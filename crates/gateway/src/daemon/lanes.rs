@@ -177,14 +177,15 @@ impl Daemon {
         let serial = self.life.next_serial();
         let fd = Arc::new(OwnedFd::from(made.stream));
         let encryption = if made.keys.is_some() { Encryption::Tls } else { Encryption::None };
-        let attempt = dialled.and_then(|dialled| dialled.attempt);
+        let attempt = dialled.and_then(|dialled| self.attempt_of(dialled));
+        let max_segment = dialled.and_then(|dialled| self.max_segment_of(dialled));
         // Before the old lane is replaced, so that a failure here does not end it.
         let new = match self.new_lane(&key, serial, &fd, (made.keys, made.hello.has_reports())) {
             Ok(new) => new,
             Err(error) => {
                 let reason = format!("{remote}: cannot set up the lane: {error}");
                 match dialled {
-                    Some(dialled) => self.candidate_failed(dialled, Transport::Tcp, Failure::Lane, &reason),
+                    Some(dialled) => self.candidate_failed(dialled, Failure::Lane, &reason),
                     None => self.warn_of_request(key.peer, &reason),
                 }
                 return;
@@ -201,18 +202,22 @@ impl Daemon {
             return;
         };
         // The worker gets the end of the old connection first: a lane is one connection at a time there too.
-        if let Some(old) = replaced {
-            self.close_lane(key.shard, old);
+        match replaced {
+            // It may work still.
+            Some(old) if self.transport_of(old) == Some(Transport::Tcp) => self.retire_lane(key.shard, old),
+            Some(old) => self.close_lane(key.shard, old),
+            None => {}
         }
         let local = rustix::net::getsockname(&fd).ok().and_then(|address| address.try_into().ok());
-        self.lane_sockets.insert(serial, LaneSocket { fd: Some(fd), local, remote, delivery: None });
+        self.lane_sockets
+            .insert(serial, LaneSocket { fd: Some(fd), local, remote, delivery: None, max_segment });
         self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
         let how = if dialled_by_us { "dialled" } else { "accepted from" };
         self.known.handle_lane(key.peer, remote.ip());
         let line = format!("{}: up, {how} {remote}", self.label(&key));
         self.log_of_lane(key.peer, Told::Up, &line);
         if let Some(dialled) = dialled {
-            self.candidate_up(dialled, Transport::Tcp);
+            self.candidate_up(dialled);
         }
     }
 
@@ -279,6 +284,8 @@ impl Daemon {
                         self.prove_quic(Some(key.path_key()));
                     }
                 }
+                WorkerEvent::LaneStalled { serial } => self.handle_stalled(serial),
+                WorkerEvent::LaneRecovered { serial } => self.handle_recovered(serial),
                 WorkerEvent::Quic { shard, event } => self.handle_quic_event(shard, event),
                 WorkerEvent::DeviceLost => self.device_changed(),
                 WorkerEvent::Ended { shard, reason } => {

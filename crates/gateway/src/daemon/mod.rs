@@ -19,6 +19,7 @@ mod network;
 mod paths;
 mod peer_log;
 mod quic;
+mod race;
 mod rejections;
 mod reload;
 mod report;
@@ -78,6 +79,8 @@ struct LaneSocket {
     remote: SocketAddr,
     /// How it delivers, over QUIC.
     delivery: Option<Delivery>,
+    /// The bound on its segments, if this site has dialled it with one.
+    max_segment: Option<u16>,
 }
 
 /// A running daemon.
@@ -117,6 +120,7 @@ pub struct Daemon {
     /// The names of peers that the last reload has removed, or whose keys it has changed: their lanes end now.
     former_names: BTreeMap<PublicKey, String>,
     peer_log: PeerLog,
+    race: race::RaceState,
     /// The last warning about declined requests of each peer.
     request_warnings: BTreeMap<PublicKey, RateLimit>,
     accept_warnings: RateLimit,
@@ -183,7 +187,8 @@ impl Daemon {
         let [instance, jitter, seed] = [&seed[..8], &seed[8..16], &seed[16..]]
             .map(|part| part.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)));
         let watchdog = sd_notify::watchdog_enabled();
-        let workers = Workers::start(queues, watchdog).map_err(system("cannot start the workers"))?;
+        let workers =
+            Workers::start(queues, &identity, watchdog).map_err(system("cannot start the workers"))?;
         let proxies = proxies.map(Proxy::spawn).transpose()?;
         let life = Life::new(Site { key: identity.public(), shards: config.tun.queues, seed: jitter });
         let mut daemon = Daemon {
@@ -201,6 +206,7 @@ impl Daemon {
             auto: auto::AutoState::default(),
             former_names: BTreeMap::new(),
             peer_log: PeerLog::default(),
+            race: race::RaceState::default(),
             request_warnings: BTreeMap::new(),
             accept_warnings: RateLimit::default(),
             epoll,

@@ -5,6 +5,9 @@
 //! there are bounds: [`MAX_ACTIVE`] look-ups over all names. A look-up that takes longer than [`LOOK_UP_TIMEOUT`] no longer
 //! counts as active, although its thread still runs; there are at most [`MAX_THREADS`] threads, and two for each name. So a
 //! resolver that never answers for one name does not delay the others.
+//!
+//! A dial takes several addresses of a name, in the order in which it begins with them (RFC 8305 §4): the one that led to a
+//! lane last, then the others in the resolver's order (RFC 6724), the families in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -28,6 +31,8 @@ const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_THREADS: usize = 32;
 /// The same for one name.
 const MAX_THREADS_PER_NAME: usize = 2;
+/// The maximum number of addresses of one dial; the next dial takes those that follow.
+pub(super) const MAX_ADDRESSES: usize = 4;
 
 /// A host and port to look up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,9 +63,12 @@ pub(super) enum NameEvent {
 #[derive(Debug)]
 struct Name {
     target: Target,
+    /// In the order in which they are dialled.
     addresses: Vec<SocketAddr>,
-    /// The index of the address that the next request gets.
+    /// The index of the address that the next request gets first.
     next: usize,
+    /// The address that led to a lane last.
+    good: Option<SocketAddr>,
     asked_at: Instant,
     state: State,
 }
@@ -102,6 +110,7 @@ impl Names {
                 target,
                 addresses: Vec::new(),
                 next: 0,
+                good: None,
                 asked_at: now,
                 state: State::Idle { not_before: None },
             };
@@ -114,10 +123,9 @@ impl Names {
         self.due = due.collect();
     }
 
-    /// An address of the peer, the next of its list at each call. Starts a look-up if the addresses are old. `None` if there is
-    /// none yet.
-    pub(super) fn address(&mut self, now: Instant, peer: PathKey) -> Option<SocketAddr> {
-        let name = self.peers.get_mut(&peer)?;
+    /// The addresses of the peer to dial, the first to begin with; none if none is known yet. Starts a look-up if they are old.
+    pub(super) fn addresses(&mut self, now: Instant, peer: PathKey) -> Vec<SocketAddr> {
+        let Some(name) = self.peers.get_mut(&peer) else { return Vec::new() };
         name.asked_at = now;
         if let State::Idle { not_before } = name.state {
             let at = not_before.map_or(now, |at| at.max(now));
@@ -126,12 +134,22 @@ impl Names {
                 self.due.insert((at, peer));
             }
         }
-        let count = name.addresses.len();
-        (count > 0).then(|| {
-            let address = name.addresses[name.next % count];
-            name.next = (name.next + 1) % count;
-            address
-        })
+        let (known, good) = (&name.addresses, name.good);
+        let good = good.filter(|good| known.contains(good));
+        let others = known.iter().cycle().skip(name.next).take(known.len()).copied();
+        let others = others.filter(|address| Some(*address) != good);
+        let dialled: Vec<SocketAddr> = good.into_iter().chain(others).take(MAX_ADDRESSES).collect();
+        if dialled.len() < known.len() {
+            name.next = (name.next + dialled.len() - usize::from(good.is_some())) % known.len();
+        }
+        dialled
+    }
+
+    /// A dial to this address has led to a lane.
+    pub(super) fn handle_good(&mut self, peer: PathKey, address: SocketAddr) {
+        if let Some(name) = self.peers.get_mut(&peer).filter(|name| name.addresses.contains(&address)) {
+            name.good = Some(address);
+        }
     }
 
     /// The known addresses of all peers.
@@ -168,7 +186,7 @@ impl Names {
                 if let State::Due { at } = name.state {
                     self.due.remove(&(at, peer));
                 }
-                (name.addresses, name.next) = (addresses, 0);
+                (name.addresses, name.next) = (interleave(addresses), 0);
                 name.state = State::Idle { not_before: Some(now + ADDRESS_LIFETIME) };
                 Some(NameEvent::Resolved(peer))
             }
@@ -229,6 +247,19 @@ impl Names {
     }
 }
 
+/// The families in turn, the one of the first address first; the order within each stays (RFC 8305 §4).
+fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first_is_ipv4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
+    let (first, second): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv4() == first_is_ipv4);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let turns = std::iter::from_fn(|| {
+        let turn: Vec<_> = first.next().into_iter().chain(second.next()).collect();
+        (!turn.is_empty()).then_some(turn)
+    });
+    turns.flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use trunkline_units::Rng;
@@ -260,7 +291,7 @@ mod tests {
     #[test]
     fn a_failure_is_retried_after_five_seconds_without_another_request() {
         let mut names = names(1);
-        assert_eq!(names.address(at(0), peer(0)), None);
+        assert_eq!(names.addresses(at(0), peer(0)), []);
         let first = names.poll_look_up(at(0)).expect("it is looked up");
         let news = names.handle_answer(at(1), first.number, Err("no such host".to_owned()));
         let reason = "cannot resolve site0.example: no such host".to_owned();
@@ -269,14 +300,14 @@ mod tests {
         assert_eq!(names.poll_look_up(at(5)), None);
         let second = names.poll_look_up(at(6)).expect("it is looked up again");
         names.handle_answer(at(6), second.number, Ok(addresses(1)));
-        assert_eq!(names.address(at(6), peer(0)), Some(addresses(1)[0]));
+        assert_eq!(names.addresses(at(6), peer(0)), addresses(1));
         assert_eq!(names.poll_timeout(), None);
     }
 
     #[test]
     fn a_name_without_addresses_is_a_failure() {
         let mut names = names(1);
-        names.address(at(0), peer(0));
+        names.addresses(at(0), peer(0));
         let look_up = names.poll_look_up(at(0)).expect("it is looked up");
         let news = names.handle_answer(at(0), look_up.number, Ok(Vec::new()));
         assert!(matches!(news, Some(NameEvent::Failed(..))), "{news:?}");
@@ -284,25 +315,71 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_tried_in_turn_and_looked_up_anew_when_they_do_not_help() {
+    fn addresses_are_looked_up_anew_when_they_do_not_help() {
         let mut names = names(1);
-        names.address(at(0), peer(0));
+        names.addresses(at(0), peer(0));
         let look_up = names.poll_look_up(at(0)).expect("it is looked up");
         names.handle_answer(at(0), look_up.number, Ok(addresses(1)));
-        let tried: Vec<_> = (0..4).filter_map(|_| names.address(at(1), peer(0))).collect();
-        assert_eq!(tried, [addresses(1), addresses(1)].concat());
+        assert_eq!(names.addresses(at(1), peer(0)), addresses(1));
         assert_eq!(names.poll_look_up(at(29)), None, "they are fresh");
-        assert!(names.address(at(30), peer(0)).is_some(), "the old ones do meanwhile");
+        assert_eq!(names.addresses(at(30), peer(0)), addresses(1), "the old ones do meanwhile");
         assert!(names.poll_look_up(at(30)).is_some());
-        names.address(at(31), peer(0));
+        names.addresses(at(31), peer(0));
         assert_eq!(names.poll_look_up(at(31)), None, "one look-up at a time");
+    }
+
+    /// The addresses of a name that has these.
+    fn resolved(texts: &[&str]) -> Names {
+        let mut names = names(1);
+        names.addresses(at(0), peer(0));
+        let look_up = names.poll_look_up(at(0)).expect("it is looked up");
+        names.handle_answer(at(0), look_up.number, Ok(texts.iter().map(|text| address(text)).collect()));
+        names
+    }
+
+    fn address(text: &str) -> SocketAddr {
+        SocketAddr::new(text.parse().expect("an address"), 4600)
+    }
+
+    fn dialled(names: &mut Names) -> Vec<String> {
+        names.addresses(at(1), peer(0)).iter().map(|address| address.ip().to_string()).collect()
+    }
+
+    #[test]
+    fn families_take_turns_and_what_led_to_a_lane_is_first() {
+        let mut names = resolved(&["2001:db8::1", "2001:db8::2", "192.0.2.1", "192.0.2.2"]);
+        assert_eq!(dialled(&mut names), ["2001:db8::1", "192.0.2.1", "2001:db8::2", "192.0.2.2"]);
+        names.handle_good(peer(0), address("192.0.2.2"));
+        let good_first = ["192.0.2.2", "2001:db8::1", "192.0.2.1", "2001:db8::2"];
+        assert_eq!(dialled(&mut names), good_first);
+        assert_eq!(dialled(&mut names), good_first, "all are dialled each time");
+        names.handle_good(peer(0), address("192.0.2.9"));
+        assert_eq!(dialled(&mut names), good_first, "one of another name");
+        // A later answer without it.
+        names.addresses(at(40), peer(0));
+        let look_up = names.poll_look_up(at(40)).expect("it is looked up");
+        names.handle_answer(at(40), look_up.number, Ok(vec![address("192.0.2.1"), address("2001:db8::1")]));
+        assert_eq!(dialled(&mut names), ["192.0.2.1", "2001:db8::1"]);
+    }
+
+    #[test]
+    fn of_many_addresses_each_dial_takes_those_that_follow() {
+        let texts: Vec<String> = (1..=6).map(|last| format!("192.0.2.{last}")).collect();
+        let mut names = resolved(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        let last = |names: &mut Names| -> Vec<u8> {
+            dialled(names).iter().filter_map(|text| text.rsplit('.').next()?.parse().ok()).collect()
+        };
+        assert_eq!([last(&mut names), last(&mut names)], [[1, 2, 3, 4], [5, 6, 1, 2]]);
+        names.handle_good(peer(0), address("192.0.2.2"));
+        let tried: BTreeSet<u8> = (0..3).flat_map(|_| last(&mut names)).collect();
+        assert_eq!((last(&mut names)[0], tried.len()), (2, 6));
     }
 
     #[test]
     fn without_requests_nothing_is_looked_up() {
         let mut names = names(3);
         assert_eq!((names.poll_look_up(at(0)), names.poll_timeout()), (None, None));
-        names.address(at(0), peer(1));
+        names.addresses(at(0), peer(1));
         let mut last = 0;
         for second in 0..600 {
             while let Some(look_up) = names.poll_look_up(at(second)) {
@@ -320,7 +397,7 @@ mod tests {
         let (mut resolved, mut max) = (BTreeSet::new(), 0);
         for second in 0..2_000 {
             for number in 0..300 {
-                names.address(at(second), peer(number));
+                names.addresses(at(second), peer(number));
             }
             while names.poll_timed_out(at(second)).is_some() {}
             while let Some(look_up) = names.poll_look_up(at(second)) {
@@ -339,7 +416,7 @@ mod tests {
     fn a_thousand_names_are_all_looked_up_a_few_at_a_time() {
         let mut names = names(1_000);
         for number in 0..1_000 {
-            names.address(at(0), peer(number));
+            names.addresses(at(0), peer(number));
         }
         let (mut done, mut now) = (0, 0);
         while done < 1_000 {
@@ -357,15 +434,15 @@ mod tests {
     #[test]
     fn a_reload_forgets_answers_to_what_is_no_longer_asked() {
         let mut names = names(1);
-        names.address(at(0), peer(0));
+        names.addresses(at(0), peer(0));
         let old = names.poll_look_up(at(0)).expect("it is looked up");
         let other = Target { host: "other.example".to_owned(), port: 1 };
         names.set_targets(at(0), [(peer(0), other.clone())].into());
         assert_eq!(names.handle_answer(at(1), old.number, Ok(addresses(1))), None);
-        assert_eq!(names.address(at(1), peer(0)), None);
+        assert_eq!(names.addresses(at(1), peer(0)), []);
         assert_eq!(names.poll_look_up(at(1)).expect("it is looked up").target, other);
         names.set_targets(at(2), BTreeMap::new());
-        assert_eq!((names.address(at(2), peer(0)), names.poll_look_up(at(2))), (None, None));
+        assert_eq!((names.addresses(at(2), peer(0)), names.poll_look_up(at(2))), (Vec::new(), None));
     }
 
     #[test]
@@ -376,7 +453,7 @@ mod tests {
             let mut out: Vec<u64> = Vec::new();
             for second in 0..400 {
                 let now = at(second);
-                names.address(now, peer((rng.uniform() * 20.0) as u16));
+                names.addresses(now, peer((rng.uniform() * 20.0) as u16));
                 while names.poll_timed_out(now).is_some() {}
                 out.extend(std::iter::from_fn(|| names.poll_look_up(now)).map(|look_up| look_up.number));
                 let active = names.under_way.values().filter(|one| !one.timed_out).count();

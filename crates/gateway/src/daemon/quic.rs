@@ -10,8 +10,8 @@ use trunkline_schema::Encryption;
 use trunkline_trunk::{Delivery, LaneGroup, Transport};
 
 use super::accept::request;
-use super::auto::Begun;
 use super::connection::Dialled;
+use super::race::Begun;
 use super::{Daemon, DaemonError, LaneSocket, Told, warn};
 use crate::clock::now;
 use crate::config::Config;
@@ -143,7 +143,7 @@ impl Daemon {
     pub(super) fn end_quic_dials(&mut self, reason: &str) {
         for (serial, Dialling { dialled, .. }) in std::mem::take(&mut self.quic.dials) {
             self.close_lane(dialled.key.shard, serial);
-            self.candidate_failed(&dialled, Transport::Quic, Failure::Lane, reason);
+            self.candidate_failed(&dialled, Failure::Lane, reason);
         }
     }
 
@@ -151,13 +151,6 @@ impl Daemon {
     pub(super) fn end_quic_dial(&mut self, serial: Serial, shard: u16) {
         if self.quic.dials.remove(&serial).is_some() {
             self.close_lane(shard, serial);
-        }
-    }
-
-    /// A dial goes on beside a lane that is up over TCP.
-    pub(super) fn quic_dial_is_change(&mut self, serial: Serial) {
-        if let Some(dialling) = self.quic.dials.get_mut(&serial) {
-            dialling.dialled.attempt = None;
         }
     }
 
@@ -192,7 +185,7 @@ impl Daemon {
                         Failure::Path => format!("cannot connect to {remote} (UDP): {reason}"),
                         Failure::Lane => format!("{remote} (UDP): {reason}"),
                     };
-                    self.candidate_failed(&dialled, Transport::Quic, failure, &reason);
+                    self.candidate_failed(&dialled, failure, &reason);
                 }
             }
             Event::Asked { number, peer, hello, delivery, remote } => {
@@ -233,14 +226,15 @@ impl Daemon {
     fn handle_welcomed(&mut self, serial: Serial, hello: &Hello) {
         let Some(Dialling { dialled, remote, delivery }) = self.quic.dials.remove(&serial) else { return };
         let now = now();
-        if let Some(attempt) = dialled.attempt {
+        let attempt = self.attempt_of(&dialled);
+        if let Some(attempt) = attempt {
             self.life.handle_connected(now, attempt);
         }
         let key = dialled.key.clone();
         let candidate = Candidate {
             key: key.clone(),
             serial,
-            attempt: dialled.attempt,
+            attempt,
             dialled: true,
             instance: hello.instance,
             encryption: Encryption::Tls,
@@ -255,7 +249,7 @@ impl Daemon {
         self.tell(usize::from(key.shard), QuicCommand::Install { serial, place: place(&key) });
         let line = format!("{}: up, dialled {remote} over QUIC", self.label(&key));
         self.log_of_lane(key.peer, Told::Up, &line);
-        self.candidate_up(&dialled, Transport::Quic);
+        self.candidate_up(&dialled);
     }
 
     /// Decides about a caller that has proved the key of a peer.
@@ -272,6 +266,7 @@ impl Daemon {
         let key = found.map_err(|declined| self.refusal(declined, hello, peer))?;
         self.check_transport(&key, Transport::Quic)?;
         self.check_delivery(&key, delivery)?;
+        self.check_crossing(&key, hello)?;
         if key.shard != shard {
             // The kernel led it to another worker than its first packet asked for.
             let text = format!("lane {} belongs to worker {}, not {shard}", hello.lane, key.shard);
@@ -308,8 +303,10 @@ impl Daemon {
             Some(old) => self.close_lane(key.shard, old),
             None => {}
         }
-        self.lane_sockets
-            .insert(serial, LaneSocket { fd: None, local: None, remote, delivery: Some(delivery) });
+        self.lane_sockets.insert(
+            serial,
+            LaneSocket { fd: None, local: None, remote, delivery: Some(delivery), max_segment: None },
+        );
         self.known.handle_lane(key.peer, remote.ip());
     }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use trunkline_schema::count;
-use trunkline_trunk::Transport;
 
 use super::{Daemon, Source, network};
 use crate::clock::now;
@@ -111,7 +110,7 @@ impl Daemon {
             if let Some(Source::Connection(connection)) = self.sources.remove(&token)
                 && let Some(dialled) = &connection.dialled
             {
-                self.candidate_failed(dialled, Transport::Tcp, Failure::Lane, REASON);
+                self.candidate_failed(dialled, Failure::Lane, REASON);
             }
         }
         self.end_quic_dials(REASON);

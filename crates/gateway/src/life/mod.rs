@@ -24,7 +24,9 @@ mod dialling;
 mod lane;
 mod path;
 mod peer;
+mod race;
 mod reload;
+mod segments;
 #[cfg(test)]
 mod tests;
 mod transports;
@@ -41,7 +43,9 @@ use self::peer::Peer;
 use crate::keys::PublicKey;
 
 pub(crate) use self::lane::{Attempt, Cause, Lane, LaneKey, PathKey, Serial, State, Up};
-pub(crate) use self::transports::{Next, Transports};
+pub(crate) use self::race::{CandidateId, DialCandidate, RaceAction, RaceId, Races, Shortens, Won};
+pub(crate) use self::segments::Segments;
+pub(crate) use self::transports::Transports;
 pub(crate) use self::types::{
     Candidate, Declined, Dial, Ended, Failure, Installed, NotInstalled, Request, Retry, Site, Wake, Wanted,
     WantedLaneGroup, WantedPeer,

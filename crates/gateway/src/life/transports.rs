@@ -1,7 +1,6 @@
-//! Lanes that ride on either transport (`transport = "auto"`): which one is dialled, and when the other.
+//! Lanes that ride on either transport (`transport = "auto"`): which ones are dialled.
 //!
-//! QUIC is dialled first, and TCP too if QUIC has not answered after [`SECOND_DELAY`] or has failed (RFC 8305 §5 for two
-//! address families). The first that is welcomed serves; QUIC, welcomed later, takes over. Where TCP connects and QUIC does
+//! QUIC is dialled first, and TCP beside it ([`race`](super::race)). Where TCP connects and QUIC does
 //! not, something on the path drops UDP, or the peer does not listen: that is remembered of the path to the peer. Its lanes are then
 //! dialled over TCP alone, and QUIC is tried with one of them at most [`MAX_RETRY_WAIT`] apart. One that is welcomed brings
 //! the others.
@@ -14,10 +13,8 @@ use std::time::Duration;
 use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
-use super::{Attempt, PathKey};
+use super::PathKey;
 
-/// How long TCP waits for QUIC: the connection attempt delay of RFC 8305 §5.
-const SECOND_DELAY: Duration = Duration::from_millis(250);
 /// The wait before QUIC is tried again: doubled with each time that it fails.
 const FIRST_RETRY_WAIT: Duration = Duration::from_secs(5);
 const MAX_RETRY_WAIT: Duration = Duration::from_secs(40);
@@ -33,100 +30,27 @@ enum Udp {
     Blocked { retry_at: Instant, wait: Duration },
 }
 
-/// The candidates of one attempt.
-#[derive(Debug, Clone, Copy)]
-struct Race {
-    peer: PathKey,
-    /// When TCP is dialled too; `None` once it has been.
-    second_at: Option<Instant>,
-    quic: bool,
-    tcp: bool,
-    /// QUIC failed before TCP was up.
-    quic_failed: bool,
-}
-
-/// What follows from the failure of a candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// The attempt has failed.
-    Failed,
-    /// Another candidate is under way.
-    Wait,
-    /// TCP is to be dialled now.
-    DialTcp,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Transports {
     peers: BTreeMap<PathKey, Udp>,
-    races: BTreeMap<Attempt, Race>,
-    /// Attempts for which TCP is to be dialled too, and peers to which QUIC is to be tried again.
-    seconds: BTreeSet<(Instant, Attempt)>,
+    /// Peers to which QUIC is to be tried again.
     retries: BTreeSet<(Instant, PathKey)>,
 }
 
 impl Transports {
-    /// The transport that an attempt begins with.
-    pub(crate) fn begin(&mut self, now: Instant, attempt: Attempt, peer: PathKey) -> Transport {
-        if matches!(self.peers.get(&peer), Some(Udp::Blocked { .. })) {
-            return Transport::Tcp;
-        }
-        let second_at = now + SECOND_DELAY;
-        let race = Race { peer, second_at: Some(second_at), quic: true, tcp: false, quic_failed: false };
-        self.races.insert(attempt, race);
-        self.seconds.insert((second_at, attempt));
-        Transport::Quic
-    }
-
-    /// An attempt for which TCP is to be dialled too.
-    pub(crate) fn poll_second(&mut self, now: Instant) -> Option<Attempt> {
-        let (_, attempt) = *self.seconds.first().filter(|(at, _)| *at <= now)?;
-        self.begin_tcp(attempt);
-        Some(attempt)
-    }
-
-    fn begin_tcp(&mut self, attempt: Attempt) {
-        let Some(race) = self.races.get_mut(&attempt) else { return };
-        race.tcp = true;
-        if let Some(at) = race.second_at.take() {
-            self.seconds.remove(&(at, attempt));
+    /// The transports to dial, in this order.
+    pub(crate) fn order(&self, peer: PathKey) -> &'static [Transport] {
+        match self.peers.get(&peer) {
+            Some(Udp::Blocked { .. }) => &[Transport::Tcp],
+            _ => &[Transport::Quic, Transport::Tcp],
         }
     }
 
-    /// A candidate of an attempt has failed.
-    pub(crate) fn handle_failed(&mut self, attempt: Attempt, peer: PathKey, transport: Transport) -> Next {
-        let Some(race) = self.races.get_mut(&attempt) else {
-            // TCP alone, because QUIC did not come through: perhaps only QUIC does now.
-            if transport == Transport::Tcp {
-                self.forget(&peer);
-            }
-            return Next::Failed;
-        };
-        match transport {
-            Transport::Tcp => race.tcp = false,
-            Transport::Quic | Transport::Auto => (race.quic, race.quic_failed) = (false, true),
+    /// No candidate of a dial came through: where TCP alone was dialled, perhaps only QUIC does now.
+    pub(crate) fn handle_lost(&mut self, peer: &PathKey) {
+        if let Some(Udp::Blocked { .. }) = self.peers.get(peer) {
+            self.forget(peer);
         }
-        if race.quic || race.tcp {
-            return Next::Wait;
-        }
-        if race.second_at.is_some() {
-            self.begin_tcp(attempt);
-            return Next::DialTcp;
-        }
-        self.races.remove(&attempt);
-        Next::Failed
-    }
-
-    /// A candidate of an attempt is the lane. Whether QUIC is still under way beside it.
-    pub(crate) fn handle_up(&mut self, now: Instant, attempt: Attempt, transport: Transport) -> bool {
-        let Some(race) = self.races.remove(&attempt) else { return false };
-        if let Some(at) = race.second_at {
-            self.seconds.remove(&(at, attempt));
-        }
-        if transport == Transport::Tcp && race.quic_failed {
-            self.handle_blocked(now, race.peer);
-        }
-        transport == Transport::Tcp && race.quic
     }
 
     /// QUIC does not come through to a peer to which TCP does.
@@ -185,8 +109,7 @@ impl Transports {
 
     /// The time of the next action.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let second = self.seconds.first().map(|(at, _)| *at);
-        second.into_iter().chain(self.retries.first().map(|(at, _)| *at)).min()
+        self.retries.first().map(|(at, _)| *at)
     }
 
     fn note(&mut self, peer: PathKey, udp: Udp) {
@@ -203,8 +126,6 @@ mod tests {
     use super::*;
     use crate::keys::PublicKey;
 
-    const ATTEMPT: Attempt = Attempt(1);
-
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(1000) + Duration::from_millis(ms)
     }
@@ -214,53 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn tcp_is_dialled_after_250_ms_or_when_quic_has_failed() {
+    fn both_are_dialled_unless_udp_is_known_to_be_blocked() {
         let mut transports = Transports::default();
-        assert_eq!(transports.begin(at(0), ATTEMPT, peer()), Transport::Quic);
-        assert_eq!((transports.poll_second(at(249)), transports.poll_timeout()), (None, Some(at(250))));
-        assert_eq!(transports.poll_second(at(250)), Some(ATTEMPT));
-        assert_eq!((transports.poll_second(at(300)), transports.poll_timeout()), (None, None));
-        assert_eq!(transports.handle_failed(ATTEMPT, peer(), Transport::Quic), Next::Wait);
-        assert_eq!(transports.handle_failed(ATTEMPT, peer(), Transport::Tcp), Next::Failed);
-        let mut transports = Transports::default();
-        transports.begin(at(0), ATTEMPT, peer());
-        assert_eq!(transports.handle_failed(ATTEMPT, peer(), Transport::Quic), Next::DialTcp);
-        assert_eq!(transports.poll_second(at(1000)), None, "once");
-        assert!(!transports.handle_up(at(300), ATTEMPT, Transport::Tcp));
-        assert_eq!(transports.begin(at(400), Attempt(2), peer()), Transport::Tcp, "UDP is blocked");
-    }
-
-    #[test]
-    fn quic_that_is_up_in_time_is_alone() {
-        let mut transports = Transports::default();
-        transports.begin(at(0), ATTEMPT, peer());
-        assert!(!transports.handle_up(at(100), ATTEMPT, Transport::Quic));
-        assert_eq!((transports.poll_second(at(1000)), transports.poll_timeout()), (None, None));
-        assert_eq!(transports.begin(at(2000), Attempt(2), peer()), Transport::Quic);
-    }
-
-    #[test]
-    fn slow_quic_stays_under_way_beside_tcp() {
-        let mut transports = Transports::default();
-        transports.begin(at(0), ATTEMPT, peer());
-        assert_eq!(transports.poll_second(at(250)), Some(ATTEMPT));
-        assert!(transports.handle_up(at(400), ATTEMPT, Transport::Tcp));
-        assert_eq!(transports.begin(at(500), Attempt(2), peer()), Transport::Quic, "nothing is known yet");
-    }
-
-    #[test]
-    fn both_transports_may_be_gone_without_blame() {
-        let mut transports = Transports::default();
-        transports.begin(at(0), ATTEMPT, peer());
-        transports.poll_second(at(250));
-        assert_eq!(transports.handle_failed(ATTEMPT, peer(), Transport::Tcp), Next::Wait);
-        assert_eq!(transports.handle_failed(ATTEMPT, peer(), Transport::Quic), Next::Failed);
-        assert_eq!(transports.begin(at(500), Attempt(2), peer()), Transport::Quic);
-        // Where UDP is thought to be blocked and TCP fails too, both are dialled again.
+        assert_eq!(transports.order(peer()), [Transport::Quic, Transport::Tcp]);
         transports.handle_blocked(at(600), peer());
-        assert_eq!(transports.begin(at(600), Attempt(3), peer()), Transport::Tcp);
-        assert_eq!(transports.handle_failed(Attempt(3), peer(), Transport::Tcp), Next::Failed);
-        assert_eq!(transports.begin(at(700), Attempt(4), peer()), Transport::Quic);
+        assert_eq!(transports.order(peer()), [Transport::Tcp]);
+        transports.handle_lost(&peer());
+        assert_eq!(transports.order(peer()), [Transport::Quic, Transport::Tcp], "TCP fails too");
     }
 
     #[test]

@@ -553,7 +553,7 @@ impl Link {
             notsent: self.unsent() as u32,
             unacked: self.in_flight() as u32 / mtu,
             last_sent_ms: 0,
-            last_ack_ms: 0,
+            delivered: self.acknowledgements() as u32,
         }
     }
 }

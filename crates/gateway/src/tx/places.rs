@@ -85,6 +85,7 @@ impl Sender {
         self.lanes.clear();
         self.watched.clear();
         self.held.clear();
+        self.checks.clear();
         let pool = &mut self.pool;
         for planned in &plan.peers {
             let trunk = &planned.trunk;

@@ -9,6 +9,7 @@ use trunkline_units::{Instant, Rate};
 use crate::lane_tx::{Flushed, LaneError, LaneTx, LaneTxStats};
 use crate::pool::{PacketBuf, Pool};
 use crate::quic::QuicTx;
+use crate::stall::Stalling;
 use crate::sys::TcpInfo;
 
 /// The sending half of a lane.
@@ -63,6 +64,19 @@ impl Sending {
         match self {
             Sending::Tcp(it) => it.configure(plan, lane),
             Sending::Quic(it) => it.configure(plan, lane),
+        }
+    }
+
+    /// Whether it is to be served again soon though nothing may wait for it: nobody else says that it delivers nothing.
+    pub(super) fn holds_data(&self) -> bool {
+        matches!(self, Sending::Tcp(lane) if lane.holds_data())
+    }
+
+    /// What is to be done about it if it delivers nothing.
+    pub(super) fn poll_stall(&mut self, now: Instant) -> Option<Stalling> {
+        match self {
+            Sending::Tcp(lane) => lane.poll_stall(now),
+            Sending::Quic(_) => None,
         }
     }
 
