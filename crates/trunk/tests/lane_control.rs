@@ -290,6 +290,26 @@ fn a_window_leaves_in_four_fifths_of_a_round_trip_in_short_bursts_and_nothing_wa
     }
 }
 
+/// The owner asks for packets as long as the lane may take some: were there no room for one, it would never end.
+#[test]
+fn a_lane_whose_grant_falls_waits_and_is_not_asked_to_take_nothing() {
+    let (mut control, mut transmitter, mut paths) = (LaneControl::default(), waiting(), Paths::default());
+    let plan = plan(CongestionControl::AsOpened, true);
+    paths.configure(&plan);
+    control.configure(&plan, LANE);
+    control.handle_snapshot(at(0), LANE, (&mut transmitter, &mut paths), snapshot(0, 0));
+    control.pace();
+    control.handle_grant(Some(Rate::from_mbit(50.0)));
+    // Less than the 12.5 kB of 2 ms, and more than the 3 kB that may be ahead at 8 Mbit/s.
+    control.handle_written(at(0), 10_000);
+    assert_eq!(control.paced_until(at(0)), None);
+    control.handle_grant(Some(Rate::from_mbit(8.0)));
+    assert_eq!(control.room(at(0), 0), None);
+    let until = control.paced_until(at(0)).expect("what it took is more than it may be ahead");
+    assert!(until > at(8) && until < at(9), "{until:?}");
+    assert!(control.paced_until(until).is_none() && control.room(until, 0).is_some_and(|room| room > 0));
+}
+
 /// What happens to a lane in the random runs.
 #[derive(Debug, Clone)]
 enum Operation {

@@ -227,8 +227,8 @@ impl LaneControl {
         until
     }
 
-    /// How many bytes the lane may take from the edge while its connection has `unsent` bytes; `None` until the
-    /// connection has sent half of its depth.
+    /// How many bytes, at least one, the lane may take from the edge while its connection has `unsent` bytes; `None` until
+    /// the connection has sent half of its depth.
     #[inline]
     pub fn room(&mut self, now: Instant, unsent: usize) -> Option<usize> {
         self.record_sent(now, unsent);
@@ -238,12 +238,8 @@ impl LaneControl {
             (Some(pacer), Some(rate)) => room.map(|room| room.min(pacer.room(now, rate))),
             _ => room,
         };
-        let room = match self.spacing {
-            Some((_, available)) => {
-                room.map(|room| room.min(available.saturating_sub(unsent))).filter(|room| *room > 0)
-            }
-            None => room,
-        };
+        let available = self.spacing.map_or(usize::MAX, |(_, available)| available.saturating_sub(unsent));
+        let room = room.map(|room| room.min(available)).filter(|room| *room > 0);
         self.filled |= room.is_none();
         room
     }

@@ -33,7 +33,7 @@ impl Pacer {
     pub(super) fn take(&mut self, now: Instant, rate: Rate, bytes: u64) {
         self.ahead = self.ahead_at(now, rate) + bytes as f64;
         self.at = self.at.max(now);
-        self.held |= self.ahead + 1.0 > Self::size(rate);
+        self.held |= Self::is_full(self.ahead, rate);
     }
 
     /// How many bytes the lane may take now, unless it is held.
@@ -46,9 +46,14 @@ impl Pacer {
     /// connection's packets and make batches of them.
     pub(super) fn held_until(&mut self, now: Instant, rate: Rate) -> Option<Instant> {
         let (ahead, half) = (self.ahead_at(now, rate), Self::size(rate) / 2.0);
-        self.held &= ahead > half;
-        let wait = || rate.time_for((ahead - half) as u64 + 1, &mut 0);
+        // What a bucket of a higher rate took may be more than this one holds.
+        self.held = Self::is_full(ahead, rate) || (self.held && ahead > half);
+        let wait = || rate.time_for((ahead - half) as u64 + 1, &mut 0).max(Duration::from_nanos(1));
         self.held.then(|| now + wait().min(Self::MAX_HOLD))
+    }
+
+    fn is_full(ahead: f64, rate: Rate) -> bool {
+        Self::size(rate) - ahead < 1.0
     }
 
     fn ahead_at(&self, now: Instant, rate: Rate) -> f64 {
@@ -150,5 +155,22 @@ mod tests {
         pacer.take(until, fast, 7000);
         assert!(pacer.held_until(until, fast).is_some());
         assert_eq!(pacer.held_until(until, Rate::from_mbit(500.0)), None);
+    }
+
+    #[test]
+    fn a_lane_that_may_take_packets_has_room_for_one_when_its_rate_falls_too() {
+        let (mut now, mut rng) = (Instant::from_millis(5), trunkline_units::Rng::new(1, "rates"));
+        let mut pacer = Pacer::default();
+        for _ in 0..100_000 {
+            let rate = Rate::from_bits_per_second(20_000 << rng.below(24));
+            now += Duration::from_nanos(rng.below(3_000_000) >> rng.below(22));
+            match pacer.held_until(now, rate) {
+                Some(until) => assert!(until > now, "{until:?} at {now:?}"),
+                None => {
+                    assert!(pacer.room(now, rate) > 0, "{pacer:?} at {now:?}, {rate}");
+                    pacer.take(now, rate, 1 + rng.below(1500));
+                }
+            }
+        }
     }
 }
