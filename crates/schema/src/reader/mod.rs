@@ -10,6 +10,7 @@ mod paths;
 mod places;
 mod read;
 mod source;
+mod twice;
 mod walk;
 
 pub use file::{read_file, read_input};

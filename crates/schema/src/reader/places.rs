@@ -58,6 +58,45 @@ impl Places {
         self.position(at.key)
     }
 
+    /// The table whose head comes last: what follows the text is in it.
+    pub(crate) fn last_table(&self) -> KeyPath {
+        fn search(at: &Entry, path: &KeyPath, text: &str, last: &mut (usize, KeyPath)) {
+            for (key, entry) in &at.entries {
+                let path = path.key(key);
+                let (head, is_head) =
+                    (entry.value.start, text.as_bytes().get(entry.value.start) == Some(&b'['));
+                // The value of a key stands behind it, and a table's head around it.
+                if is_head && head <= entry.key && head >= last.0 {
+                    *last = (head, path.clone());
+                }
+                search(entry, &path, text, last);
+            }
+        }
+        let mut last = (0, KeyPath::default());
+        search(&self.root, &KeyPath::default(), &self.text, &mut last);
+        last.1
+    }
+
+    /// What has these names within a table, of a list its last element: its key, and line and column if it is there.
+    pub(crate) fn find(&self, within: KeyPath, names: &[&str]) -> (KeyPath, Option<(usize, usize)>) {
+        let mut at = within.keys().try_fold(&self.root, |at, key| at.entries.get(key));
+        let mut path = within;
+        for (place, name) in names.iter().enumerate() {
+            at = at.and_then(|entry| entry.entries.get(*name));
+            path = path.key(name);
+            let is_last = place + 1 == names.len();
+            let elements = at.map_or(0, |entry| {
+                entry.entries.keys().filter(|key| key.starts_with('[') && key.ends_with(']')).count()
+            });
+            if elements > 0 && !is_last {
+                let element = format!("[{}]", elements - 1);
+                at = at.and_then(|entry| entry.entries.get(&element));
+                path = path.key(&element);
+            }
+        }
+        (path, at.map(|entry| self.position(entry.key)))
+    }
+
     /// The innermost key whose value is at an byte of the text, or that is there itself.
     pub(crate) fn key_at(&self, byte: usize) -> KeyPath {
         let mut path = KeyPath::default();

@@ -11,6 +11,7 @@ use super::findings::{Finding, Findings};
 use super::mistake::{Mistake, Mistakes};
 use super::places::Places;
 use super::read::{Format, read};
+use super::twice::Twice;
 use super::walk::Form;
 
 /// The longest file, bytes.
@@ -51,13 +52,17 @@ impl Source {
         }
         let bare = Places::of_text(text);
         let syntax = |error: &toml::de::Error| {
+            let place = error.span().map(|span| bare.position(span.start));
+            let twice = error.span().filter(|_| error.message() == "duplicate key");
+            if let Some(twice) = twice.and_then(|span| Twice::at(text, span)) {
+                return repeated(name, place, &twice);
+            }
             let (problem, allowed) = match error.message() {
                 "recursion limit" => {
                     ("is nested too deeply", Some("up to 80 tables and lists in each other"))
                 }
                 other => (other, None),
             };
-            let place = error.span().map(|span| bare.position(span.start));
             whole(name, place, problem.to_owned(), allowed)
         };
         let (spanned, errors) = DeTable::parse_recoverable(text);
@@ -118,6 +123,25 @@ impl Source {
             .collect();
         all.sort_by_key(|mistake| mistake.place);
         Mistakes(all)
+    }
+}
+
+/// Something that a file has twice.
+fn repeated(file: &str, place: Option<(usize, usize)>, twice: &Twice) -> Mistake {
+    let Twice { key, is_table, first } = twice;
+    let (second, allowed) = if *is_table {
+        ("a second table of this name", "one, with all of its keys")
+    } else {
+        ("a second value of this key", "one value")
+    };
+    let first = first.map(|(line, _)| format!("; the first is in line {line}")).unwrap_or_default();
+    Mistake {
+        file: file.to_owned(),
+        place,
+        key: key.to_string(),
+        problem: format!("{second}{first}"),
+        allowed: Some(allowed.to_owned()),
+        origin: None,
     }
 }
 
@@ -237,6 +261,41 @@ mod tests {
             paths("parts.d.name.x"),
             Err("parts.d.name.x: parts[3].name is a value, there is nothing in it; parts[3].name".to_owned())
         );
+    }
+
+    #[test]
+    fn what_a_file_has_twice_is_named_with_the_place_of_the_first() {
+        for (text, told) in [
+            (
+                "rate = \"1 bit/s\"\n[other]\na = 1\n\n[other]\nb = 2\n",
+                "5:2: other: a second table of this name; the first is in line 2; allowed: one, with all of its keys",
+            ),
+            (
+                "[a.b]\n[a.\"c d\"]\nx = 1\n[a.b]\n",
+                "4:4: a.b: a second table of this name; the first is in line 1; allowed: one, with all of its keys",
+            ),
+            (
+                "rate = \"1 bit/s\"\n[other]\na = 1\nb = [\n 1,\n]\na = 2\n",
+                "7:1: other.a: a second value of this key; the first is in line 3; allowed: one value",
+            ),
+            (
+                "[[parts]]\nname = \"x\"\n[[parts]]\nname = \"y\"\nq.r = 1\nq.r = 2\n",
+                "6:3: parts[1].q.r: a second value of this key; the first is in line 5; allowed: one value",
+            ),
+            (
+                "[[parts]]\n[parts.q]\n[[parts]]\n[parts.q]\n[parts.q]\n",
+                "5:8: parts[1].q: a second table of this name; the first is in line 4; allowed: one, with all of its keys",
+            ),
+            (
+                "rate = 1\nrate = 2\n",
+                "2:1: rate: a second value of this key; the first is in line 1; allowed: one value",
+            ),
+            ("q = { a = 1, a = 2 }\n", "1:14: a: a second value of this key; allowed: one value"),
+        ] {
+            let Err(Mistakes(found)) = Source::parse("site", text) else { panic!("no error in {text}") };
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found, [format!("site:{told}")]);
+        }
     }
 
     #[test]
