@@ -12,6 +12,7 @@ mod either;
 mod encryption;
 mod json;
 mod link_queue;
+mod near;
 mod presets;
 mod proxy;
 pub mod quantity;
@@ -30,6 +31,7 @@ pub use either::Either;
 pub use encryption::Encryption;
 pub use json::{json_schema, json_schema_text};
 pub use link_queue::LinkQueue;
+pub use near::near;
 pub use presets::Preset;
 pub use proxy::{
     CellRate, FailMode, LinkName, MAX_PROXY_RULES, Prefix, ProxyFile, ProxyMode, ProxySettings, ProxySpec,

@@ -198,13 +198,34 @@ impl Names {
 
     fn find(&self, name: &str) -> Result<&Quantity, UnknownName> {
         self.0.get(name).ok_or_else(|| {
-            let mut near: Vec<(usize, &String)> =
-                self.0.keys().map(|known| (strsim::levenshtein(known, name), known)).collect();
-            near.sort_by_key(|(distance, _)| *distance);
-            // Beyond a third of its letters it is another word.
-            near.retain(|(distance, _)| *distance <= name.len() / 3 + 1);
-            let near = near.into_iter().take(3).map(|(_, known)| known.clone()).collect();
+            let meant = in_our_words(name);
+            let mut near = trunkline_schema::near(&meant, self.0.keys().map(String::as_str));
+            // What it is in our words is not one of several that look like it.
+            if near.first() == Some(&meant) {
+                near.truncate(1);
+            }
             UnknownName { name: name.to_owned(), now: renamed(name), near }
         })
     }
+}
+
+/// Words that others have for parts of names, and ours.
+const WORDS: [(&str, &str); 12] = [
+    ("median", "p50"),
+    ("average", "mean"),
+    ("avg", "mean"),
+    ("minimum", "min"),
+    ("maximum", "max"),
+    ("stddev", "std"),
+    ("stdev", "std"),
+    ("sd", "std"),
+    ("latency", "delay"),
+    ("loss", "lost"),
+    ("utilization", "utilisation"),
+    ("retransmits", "retransmissions"),
+];
+
+fn in_our_words(name: &str) -> String {
+    let ours = |part| WORDS.iter().find(|(word, _)| *word == part).map_or(part, |(_, ours)| *ours);
+    name.split('.').map(ours).collect::<Vec<_>>().join(".")
 }

@@ -22,6 +22,15 @@ fn a_name_that_nothing_has_comes_with_those_that_are_near() {
     assert!(without.metric("voice.delay.mean").is_ok() && without.metric("voice.delay.p99").is_err());
     assert!(without.metric("edge.drops").is_ok() && without.metric("edge.all.drops").is_err());
     assert!(without.metric("xyzzy").unwrap_err().near.is_empty());
+    for (theirs, ours) in [
+        ("bulk.delay.median", "bulk.delay.p50"),
+        ("bulk.latency.avg", "bulk.delay.mean"),
+        ("core.utilization", "core.utilisation"),
+        ("voice.loss.ratio", "voice.lost.ratio"),
+    ] {
+        let error = without.metric(theirs).unwrap_err().to_string();
+        assert!(error.ends_with(&format!(", did you mean {ours}?")), "{error}");
+    }
     let error = without.metric("core.back.drops.percent").unwrap_err();
     assert!(error.to_string().ends_with("; it is called core.back.drops.ratio now"), "{error}");
     let error = without.series("bulk.1.repeats").unwrap_err();

@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 use trunkline_lab::document::Document;
 
 use super::run::run_all;
-use super::{Errors, verdicts};
+use super::{Errors, did_you_mean, verdicts};
 use crate::cli::laboratory::PapersArguments;
 use crate::failure::Failure;
 use crate::output::print;
@@ -33,10 +33,23 @@ pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
     if execution.json { Ok(()) } else { print(&verdicts::by_paper(&entries)) }
 }
 
-/// The embedded experiment with this id.
-pub(crate) fn embedded(id: &str) -> Option<Document> {
+/// The embedded experiment with this id or alias.
+pub(crate) fn embedded(name: &str) -> Option<Document> {
     let mut all = EXPERIMENTS.iter().filter_map(|(path, text)| Document::parse(path, text).ok());
-    all.find(|document| document.experiment().id == id)
+    all.find(|document| names(document).any(|known| known == name))
+}
+
+/// The id of an experiment, and its aliases.
+fn names(document: &Document) -> impl Iterator<Item = &str> {
+    let experiment = document.experiment();
+    std::iter::once(&experiment.id).chain(&experiment.aliases).map(String::as_str)
+}
+
+/// The embedded experiments whose names are near to this one.
+pub(super) fn near(name: &str) -> Vec<String> {
+    let all: Vec<Document> =
+        EXPERIMENTS.iter().filter_map(|(path, text)| Document::parse(path, text).ok()).collect();
+    trunkline_schema::near(name, all.iter().flat_map(names))
 }
 
 /// The experiments that belong to a paper.
@@ -48,22 +61,25 @@ pub(super) fn all(errors: &mut Errors) -> Vec<Document> {
         .collect()
 }
 
-/// The experiments with one of `names`: an id, an alias, or a paper. All if there are no names.
-fn select(all: Vec<Document>, names: &[String]) -> Result<Vec<Document>, Failure> {
+/// The experiments with one of these names: an id, an alias, or a paper. All if there are no names.
+fn select(all: Vec<Document>, wanted: &[String]) -> Result<Vec<Document>, Failure> {
     let matches = |document: &Document, name: &String| {
         let experiment = document.experiment();
-        experiment.id == *name || experiment.aliases.contains(name) || experiment.paper.as_ref() == Some(name)
+        names(document).any(|known| known == name) || experiment.paper.as_ref() == Some(name)
     };
-    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|document| matches(document, name))) {
+    if let Some(unknown) = wanted.iter().find(|name| !all.iter().any(|document| matches(document, name))) {
         let mut papers: Vec<&str> =
             all.iter().filter_map(|document| document.experiment().paper.as_deref()).collect();
         papers.dedup();
+        let near = trunkline_schema::near(unknown, all.iter().flat_map(names).chain(papers.iter().copied()));
+        let meant = did_you_mean(&near);
         return Err(Failure::Input(format!(
-            "there is no experiment or paper {unknown:?}; allowed: {}, and the ids that --list shows",
+            "there is no experiment or paper {unknown:?}{meant}; allowed: {}, and the ids that --list shows",
             papers.join(", ")
         )));
     }
-    let selected = |document: &Document| names.is_empty() || names.iter().any(|name| matches(document, name));
+    let selected =
+        |document: &Document| wanted.is_empty() || wanted.iter().any(|name| matches(document, name));
     Ok(all.into_iter().filter(selected).collect())
 }
 
