@@ -33,7 +33,8 @@ pub(crate) enum Kind {
     Source,
 }
 
-const KINDS: usize = 7;
+/// How many kinds there are.
+pub(crate) const KINDS: usize = 7;
 const INDEX_BITS: u32 = 28;
 const INDEX: u32 = (1 << INDEX_BITS) - 1;
 const NEVER: u64 = u64::MAX;

@@ -7,7 +7,7 @@ use trunkline_link::LinkSettings;
 use trunkline_sim::CapturedLink;
 
 use super::build::{Built, build};
-use super::{Run, check, step};
+use super::{Run, check};
 use crate::measure::measure;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
@@ -26,7 +26,7 @@ pub(crate) fn capture(
     let failed = |error: io::Error| EngineError::Machine(format!("cannot write the capture: {error}"));
     let about = (captured.program, captured.comments);
     built.network.capture_links(&links, about, captured.out).map_err(failed)?;
-    let mut run = Run { built, step: step(scenario), stop };
+    let mut run = Run { built, stop };
     let outcome = measure(scenario, &mut run, Control::unwatched(stop).watch)?;
     run.built.network.finish_captures().map_err(failed)?;
     Ok(outcome)

@@ -4,9 +4,8 @@ mod build;
 mod capture;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use trunkline_sim::{LaneReport, NodeStats, SourceId, TrunkReport};
+use trunkline_sim::{LaneReport, NodeStats, Ran, SourceId, TrunkReport};
 use trunkline_trunk::ClassId;
 use trunkline_units::Instant;
 
@@ -21,14 +20,12 @@ use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use build::{Built, build};
 
-/// How often a run looks whether it is to stop.
-const LOOKS: u32 = 1000;
+/// Events after which a run looks whether it is to stop: some milliseconds of this machine's time.
+const EVENTS_BETWEEN_LOOKS: u32 = 4096;
 
 /// A run that goes on.
 struct Run<'a> {
     built: Built,
-    /// The longest time for which it does not look whether it is to stop.
-    step: Duration,
     stop: &'a AtomicBool,
 }
 
@@ -60,11 +57,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
 pub(super) fn run(scenario: &Scenario, seed: u64, control: Control<'_>) -> Result<Outcome, EngineError> {
     check(scenario)?;
     let built = build(scenario, seed)?;
-    measure(scenario, &mut Run { built, step: step(scenario), stop: control.stop }, control.watch)
-}
-
-fn step(scenario: &Scenario) -> Duration {
-    (scenario.duration / LOOKS).max(Duration::from_nanos(1))
+    measure(scenario, &mut Run { built, stop: control.stop }, control.watch)
 }
 
 pub(super) use capture::capture;
@@ -113,19 +106,16 @@ impl Network for Run<'_> {
 
     fn run_until(&mut self, at: Instant, awaited: &[usize]) -> Result<bool, EngineError> {
         let awaited: Vec<SourceId> = awaited.iter().map(|source| self.built.sources[*source]).collect();
-        let network = &mut self.built.network;
-        while network.now() < at {
+        loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(EngineError::Stopped);
             }
-            let next = at.min(network.now() + self.step);
-            if awaited.is_empty() {
-                network.run_until(next);
-            } else if network.run_until_over(&awaited, next) {
-                return Ok(true);
+            match self.built.network.run_some(&awaited, at, EVENTS_BETWEEN_LOOKS) {
+                Ran::On => {}
+                Ran::ToItsEnd => return Ok(false),
+                Ran::Over => return Ok(true),
             }
         }
-        Ok(false)
     }
 
     fn reset_peaks(&mut self) {
@@ -270,7 +260,7 @@ fn transfer(transfer: &trunkline_sim::Transfer) -> Transfer {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Instant as Clock;
+    use std::time::{Duration, Instant as Clock};
 
     use trunkline_link::LinkSettings;
     use trunkline_queue::{Limits, Settings as QueueSettings};

@@ -3,18 +3,23 @@
 //! - `build`: adds nodes, links, trunks, proxies and traffic.
 //! - `routing`: finds the shortest paths.
 //! - `run`: the event loop.
+//! - `stuck`: what an error says of a part that keeps time from going on.
 //! - `report`: reads the state of every part, and captures packets.
 
 mod build;
 mod report;
 mod routing;
 mod run;
+mod stuck;
 
 use std::sync::Arc;
 
 use trunkline_packet::Version;
 
+pub use run::Ran;
+
 use crate::gateway::Trunks;
+use crate::progress::Progress;
 use crate::proxy::Proxy;
 use crate::state::NetworkState;
 use crate::traffic::{DatagramSource, TransferSource};
@@ -50,6 +55,7 @@ impl Source {
 #[derive(Debug)]
 pub struct Network {
     net: NetworkState,
+    progress: Progress,
     seed: u64,
     sources: Vec<Source>,
     trunks: Trunks,
@@ -75,6 +81,7 @@ impl Network {
     pub fn new(seed: u64) -> Self {
         Network {
             net: NetworkState::new(seed),
+            progress: Progress::default(),
             seed,
             sources: Vec::new(),
             trunks: Trunks::default(),

@@ -11,8 +11,20 @@ use crate::agenda::Kind;
 use crate::connection::{ConnectionId, Upcall};
 use crate::link::LinkId;
 use crate::node::{NodeId, NodeKind};
+use crate::progress::MAX_UPCALLS;
 use crate::proxy::Proxy;
 use crate::traffic::SourceId;
+
+/// How a part of a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ran {
+    /// There are more events.
+    On,
+    /// All events up to the end of the part have happened.
+    ToItsEnd,
+    /// All sources that were awaited are over.
+    Over,
+}
 
 impl Network {
     fn begin(&mut self) {
@@ -50,21 +62,34 @@ impl Network {
     /// As [`Network::run_until`], but stops as the last of these sources is over: it has no transfer that goes on or is to begin.
     /// Whether all are. Sources of datagrams never are.
     pub fn run_until_over(&mut self, sources: &[SourceId], end: Instant) -> bool {
+        loop {
+            match self.run_some(sources, end, u32::MAX) {
+                Ran::On => {}
+                Ran::ToItsEnd => return false,
+                Ran::Over => return true,
+            }
+        }
+    }
+
+    /// The next `events` events up to `end`, until all of these sources are over, if there are any: between calls the owner may do
+    /// other things, such as to stop the run.
+    pub fn run_some(&mut self, sources: &[SourceId], end: Instant, events: u32) -> Ran {
         self.begin();
         let mut left = sources.iter();
         let mut awaited = left.next();
-        loop {
+        for _ in 0..events {
             while awaited.is_some_and(|source| self.is_over(*source)) {
                 awaited = left.next();
-            }
-            if awaited.is_none() {
-                return true;
+                if awaited.is_none() {
+                    return Ran::Over;
+                }
             }
             if !self.step(end) {
                 self.net.now = self.net.now.max(end);
-                return false;
+                return Ran::ToItsEnd;
             }
         }
+        Ran::On
     }
 
     fn is_over(&self, id: SourceId) -> bool {
@@ -89,6 +114,9 @@ impl Network {
     fn step(&mut self, end: Instant) -> bool {
         let Some((at, who)) = self.net.agenda.next(end) else { return false };
         assert!(at >= self.net.now, "time runs forward");
+        if self.progress.is_stuck(at, who) {
+            self.stuck(at, who);
+        }
         self.net.now = at;
         self.net.digest.add(at.as_nanos(), (who.kind as u64) << 32 | u64::from(who.index));
         let index = who.index as usize;
@@ -150,7 +178,10 @@ impl Network {
 
     #[inline]
     fn answer_upcalls(&mut self) {
+        let mut left = MAX_UPCALLS;
         while let Some(upcall) = self.net.upcalls.pop() {
+            left -= 1;
+            assert!(left > 0, "{upcall:?} at {:?}: its answers have no end", self.net.now);
             self.answer(upcall);
         }
     }

@@ -122,6 +122,10 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
+    pub(crate) const fn node(&self) -> NodeId {
+        self.node
+    }
+
     pub(crate) fn new(node: NodeId, settings: ProxySettings) -> Self {
         let behind = settings.behind.iter().copied().collect();
         let work = match settings.mode {
