@@ -38,6 +38,8 @@ pub fn count(number: usize, kind: &str) -> String {
 
 /// Three significant digits without zeros behind them, more before the point.
 pub(crate) fn digits(value: f64) -> String {
+    // A zero has no sign.
+    let value = value + 0.0;
     if value.is_infinite() {
         return if value > 0.0 { "∞" } else { "−∞" }.to_owned();
     }
@@ -58,7 +60,7 @@ fn decimals(value: f64, significant: i32) -> usize {
 }
 
 /// The number with so many decimals, its digits in groups, a real minus.
-fn fixed(value: f64, decimals: usize) -> String {
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.find('.').map_or((text.as_str(), ""), |dot| text.split_at(dot));
     let negative = value < 0.0 && text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
@@ -71,6 +73,13 @@ fn fixed(value: f64, decimals: usize) -> String {
         result.push(digit);
     }
     result + rest
+}
+
+/// The same with a plus before what is more than nothing.
+pub(crate) fn signed(value: f64, decimals: usize) -> String {
+    let text = fixed(value, decimals);
+    let positive = value > 0.0 && text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
+    if positive { format!("+{text}") } else { text }
 }
 
 /// What is less than this has too many zeros to be read.
@@ -139,7 +148,7 @@ pub(crate) fn ratio(value: f64) -> String {
 
 /// Six significant digits: as many as a plot or a list can show, and no more bytes than that takes.
 pub(crate) fn brief(value: f64) -> f64 {
-    format!("{value:.5e}").parse().unwrap_or(value)
+    format!("{value:.5e}").parse().unwrap_or(value) + 0.0
 }
 
 #[cfg(test)]
@@ -188,6 +197,27 @@ mod tests {
         ] {
             assert_eq!(rounded(value), text, "{value}");
         }
+    }
+
+    #[test]
+    fn a_zero_has_no_sign() {
+        for text in [
+            show(-0.0, "s"),
+            show(-0.0, "1"),
+            rounded(-0.0),
+            with_interval(-0.0, None),
+            with_interval(-0.001, Some(0.5)),
+            with_interval(-0.0, Some(0.5)),
+            as_published(-0.0),
+            ratio(-0.0),
+            fixed(-0.004, 2),
+            signed(-0.004, 2),
+            signed(0.004, 2),
+            brief(-0.0).to_string(),
+        ] {
+            assert!(!text.contains(['-', '−', '+']), "{text}");
+        }
+        assert_eq!([0.126, -0.126].map(|value| signed(value, 2)), ["+0.13", "−0.13"]);
     }
 
     #[test]

@@ -277,8 +277,8 @@ impl Page<'_> {
         let label = self.answer.unknowns.iter().find(|unknown| unknown.name == influence.unknown);
         let label = label.map_or(influence.unknown.as_str(), |unknown| unknown.label.as_str());
         let choice = influence.choice.as_ref().map(|choice| format!(" = {choice}")).unwrap_or_default();
-        let [rho, low, high] = [influence.rho, influence.low, influence.high]
-            .map(|value| format!("{value:.2}").replace('-', "−"));
+        let [rho, low, high] =
+            [influence.rho, influence.low, influence.high].map(|value| number::fixed(value, 2));
         plain(&format!("{label}{choice} {rho} ({low} to {high})"))
     }
 
