@@ -12,12 +12,14 @@
 //! another's gain: see [`Aim`].
 
 mod aim;
+mod pace;
 mod paste;
 mod race;
 mod variant;
 mod words;
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -27,6 +29,7 @@ use crate::experiment::Experiment;
 use crate::results::Estimate;
 use race::{Contender, Race};
 use trunkline_engine::{Engine, EngineError};
+use trunkline_schema::Encryption;
 use variant::{Stage, Variant};
 
 pub use aim::Aim;
@@ -84,6 +87,8 @@ pub struct Progress {
     pub done: usize,
     /// All, so far as is known.
     pub total: usize,
+    /// How long the rest will take, about; none before a trunk was tried.
+    pub left: Option<Duration>,
 }
 
 /// What to choose, and why.
@@ -93,6 +98,8 @@ pub struct Advice {
     pub title: String,
     /// Axes of its sweep, which are left out: it is taken as it is written without.
     pub left_out: Vec<String>,
+    /// The file has lanes in clear, which are not advised: they were tried encrypted.
+    pub encrypted: bool,
     /// What each group was judged by.
     pub aims: Vec<GroupAim>,
     /// Whether a trunk serves this network better than none.
@@ -105,7 +112,7 @@ pub struct Advice {
     pub evidence: Vec<Evidence>,
     /// `[trunks…]` of an experiment with what is advised; empty if that is no trunk.
     pub experiment_toml: String,
-    /// What corresponds to it in a gateway's configuration; empty if that is no trunk.
+    /// What corresponds to it at the end of a gateway's file, in place of its classes; empty if that is no trunk.
     pub gateway_toml: String,
     /// Runs that were made.
     pub runs: usize,
@@ -222,13 +229,17 @@ pub fn advise(
     let mut race = Race::new(options, &aims, stop, progress, network.seed);
     let own = Variant::as_is(&network);
     // None and its own, those of each stage, and the two that are judged at the end.
-    race.expect(4 + Stage::ALL.iter().map(|stage| stage.variants(&own).len()).sum::<usize>());
+    let of_stages = |stages: &[Stage], best: &Variant| -> usize {
+        stages.iter().map(|stage| stage.variants(best).len()).sum()
+    };
+    race.expect(4 + of_stages(&Stage::ALL, &own));
     let mut none = Contender::new(Variant::without(&network));
     let mut contenders = vec![Contender::new(own)];
     let tried = race.find(&mut none, &mut contenders)?;
     let mut best = contenders.swap_remove(0);
     let mut findings = vec![whether(&none, &best, tried)];
-    for stage in Stage::ALL {
+    for (number, stage) in Stage::ALL.into_iter().enumerate() {
+        race.expect(2 + of_stages(&Stage::ALL[number..], &best.variant));
         let mut contenders: Vec<Contender> =
             stage.variants(&best.variant).into_iter().map(Contender::new).collect();
         if contenders.is_empty() {
@@ -255,6 +266,7 @@ pub fn advise(
     Ok(Advice {
         title: network.title.clone(),
         left_out: document.experiment().sweep.keys().cloned().collect(),
+        encrypted: network.trunks.values().any(|trunk| trunk.encryption == Some(Encryption::None)),
         trunk,
         gain,
         findings,

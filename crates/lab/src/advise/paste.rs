@@ -1,10 +1,14 @@
 //! What is advised, as TOML to paste.
+//!
+//! Of a site's file it is tables alone, with absolute names: they mean the same wherever they are put, as long as that is not within
+//! another table. A key of the file itself, such as `classes = "split"`, would become one of the last table before it. What
+//! protects data is the site's own to say, and never advised.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use indexmap::IndexMap;
-use trunkline_schema::CongestionControlName;
+use trunkline_schema::{Classes, CongestionControlName, LanesSpec};
 
 use crate::experiment::{Experiment, TrunkSpec};
 
@@ -13,7 +17,7 @@ pub(super) fn experiment(experiment: &Experiment) -> String {
     toml::to_string(&IndexMap::from([("trunks", &experiment.trunks)])).unwrap_or_default()
 }
 
-/// What a gateway's file is to say, for each trunk (see docs/configuration.md). What only a simulator knows is said in comments.
+/// The end of a gateway's file, for each trunk (see docs/configuration.md). What only a simulator knows is said in comments.
 pub(super) fn gateway(experiment: &Experiment) -> String {
     let several = experiment.trunks.len() > 1;
     let each = experiment.trunks.iter().map(|(name, trunk)| {
@@ -57,5 +61,14 @@ fn of_trunk(trunk: &TrunkSpec) -> String {
         let _ = writeln!(notes, "# Class {class}: put the prefix of {host} for its {key}.");
         format!("PREFIX-OF-{host}")
     });
+    site.encryption = None;
+    site.classes = Classes::List(site.classes.list());
+    let _ = writeln!(notes, "# In place of the file's own classes: `classes = …` or [[classes]].");
+    if site.lanes != LanesSpec::default() {
+        let _ = writeln!(
+            notes,
+            "# In place of its [lanes] too: what that says of fwmark and keepalive belongs here."
+        );
+    }
     notes + &toml::to_string(&site).unwrap_or_default()
 }

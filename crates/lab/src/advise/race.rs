@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::slice;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trunkline_engine::EngineError;
 use trunkline_engine::catalogue::{Unit, unit};
@@ -11,6 +11,7 @@ use trunkline_engine::scenario::Scenario;
 use trunkline_units::Rng;
 
 use super::aim::worth;
+use super::pace::Pace;
 use super::variant::Variant;
 use super::{AdviseError, Evidence, GroupAim, MAX_TIMES, Options, Progress, Trial, TrialOutcome};
 use crate::document::Document;
@@ -53,9 +54,9 @@ pub(super) struct Race<'a, F> {
     stop: &'a AtomicBool,
     progress: F,
     seed: u64,
+    pace: Pace,
     done: usize,
     total: usize,
-    made: usize,
 }
 
 impl<'a, F: FnMut(Progress)> Race<'a, F> {
@@ -66,17 +67,19 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         progress: F,
         seed: u64,
     ) -> Self {
+        let pace = Pace::new(options.runs.max(2) as usize);
         // Two are run at the end, whatever comes before.
-        Race { options, aims, stop, progress, seed, done: 0, total: 2, made: 0 }
+        Race { options, aims, stop, progress, seed, pace, done: 0, total: 2 }
     }
 
     pub(super) const fn made(&self) -> usize {
-        self.made
+        self.pace.made()
     }
 
-    /// So many variants are to be run, as far as is known.
+    /// So many variants are to be run from now on, as far as is known.
     pub(super) fn expect(&mut self, variants: usize) {
-        self.total = self.total.max(variants);
+        self.total = self.total.max(self.done + variants);
+        self.pace.expect(variants);
     }
 
     /// What all of them have over the best so far.
@@ -85,8 +88,6 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         best: &mut Contender,
         others: &mut [Contender],
     ) -> Result<Vec<Trial>, AdviseError> {
-        // And two at the end.
-        self.total = self.total.max(self.done + others.len() + 3);
         self.compare(best, others, Purpose::Finding)
     }
 
@@ -163,6 +164,9 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
     fn extend(&mut self, contender: &mut Contender, purpose: Purpose, to: usize) -> Result<(), AdviseError> {
         let outcomes = &mut contender.outcomes[purpose as usize];
         let first = outcomes.len();
+        if first == 0 && purpose != Purpose::Confirming {
+            self.pace.begin();
+        }
         if first < to {
             let seed = self.seed.wrapping_add(purpose as u64 * RANGE + first as u64);
             outcomes.extend(self.run(&contender.variant, seed, to - first)?);
@@ -172,8 +176,9 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
 
     fn run(&mut self, variant: &Variant, seed: u64, runs: usize) -> Result<Vec<Outcome>, AdviseError> {
         self.total = self.total.max(self.done + 1);
-        let progress = Progress { variant: variant.name.clone(), done: self.done, total: self.total };
-        (self.progress)(progress);
+        let left = self.pace.left();
+        (self.progress)(Progress { variant: variant.name.clone(), done: self.done, total: self.total, left });
+        let began = Instant::now();
         let scenario = scenario(&variant.name, &variant.experiment)?;
         let (engine, stop) = (&self.options.engine, self.stop);
         let mut outcomes: Vec<Option<Result<Outcome, EngineError>>> = vec![None; runs];
@@ -187,7 +192,7 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         };
         let Ok(()) = threads::each(self.options.jobs.min(runs), (0..runs).rev().collect(), stop, work, done);
         self.done += 1;
-        self.made += runs;
+        self.pace.count(runs, began.elapsed());
         let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(EngineError::Stopped)));
         let outcomes: Result<Vec<Outcome>, EngineError> = outcomes.collect();
         outcomes.map_err(|error| AdviseError::Run { variant: variant.name.clone(), error: Box::new(error) })

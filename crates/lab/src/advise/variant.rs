@@ -27,6 +27,8 @@ impl Variant {
             trunk.enabled = true;
             // Another program has nothing to advise on.
             trunk.program = None;
+            // Nobody is advised to send in clear.
+            trunk.encryption = None;
         };
         Variant::new("the trunk as it is written", network, &change)
     }
@@ -317,7 +319,4 @@ fn carry(trunk: &mut TrunkSpec, quic: Option<Delivery>) {
             class.retransmission_filter = None;
         }
     });
-    if quic.is_some() {
-        trunk.encryption = None;
-    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Advice, Evidence, Finding, Trial, TrialOutcome};
-use crate::number::{show, spread};
+use crate::number::{fixed, show, signed, spread};
 use crate::results::Estimate;
 
 /// What gains and losses are in.
@@ -18,6 +18,9 @@ impl Advice {
         if !self.left_out.is_empty() {
             let axes = self.left_out.join(", ");
             let _ = write!(text, "\n\nThis is of the values that the file has without its sweep ({axes}).");
+        }
+        if self.encrypted {
+            text += "\n\nLanes were tried encrypted, as a gateway ships them, though the file has encryption = \"none\".";
         }
         let _ = write!(text, "\n\n{SCALE}\n\n");
         for (number, finding) in self.findings.iter().enumerate() {
@@ -36,8 +39,12 @@ impl Advice {
         );
         let _ = writeln!(text, "\n{} runs.", self.runs);
         if self.trunk {
-            let _ = write!(text, "\nFor the experiment's file:\n\n{}", self.experiment_toml);
-            let _ = write!(text, "\nFor the gateways:\n\n{}", self.gateway_toml);
+            let _ = write!(
+                text,
+                "\nFor the experiment's file, in place of its trunks:\n\n{}",
+                self.experiment_toml
+            );
+            let _ = write!(text, "\nFor the gateways, at the end of their files:\n\n{}", self.gateway_toml);
         }
         text
     }
@@ -145,8 +152,8 @@ impl Finding {
 
 impl Trial {
     fn number(&self) -> String {
-        let half = self.gain.ci95.map(|half| format!(" ± {half:.2}")).unwrap_or_default();
-        format!("{:+.2}{half}", self.gain.mean)
+        let half = self.gain.ci95.map(|half| format!(" ± {}", fixed(half, 2))).unwrap_or_default();
+        format!("{}{half}", signed(self.gain.mean, 2))
     }
 
     const fn word(&self) -> &'static str {

@@ -1,13 +1,11 @@
 //! `lab advise`: the settings to choose for a network, and their gain.
 
-use std::time::{Duration, Instant};
-
 use trunkline_engine::{Engine, EngineError};
 use trunkline_lab::advise::{self, AdviseError, MAX_TIMES, Options, Progress as Tried};
-use trunkline_testbed::interrupt;
 
 use super::{jobs, read};
 use crate::cli::laboratory::AdviseArguments;
+use crate::commands::laboratory::interrupt;
 use crate::commands::laboratory::progress::{Progress, about};
 use crate::failure::Failure;
 use crate::output::{print, print_line};
@@ -15,23 +13,24 @@ use crate::output::{print, print_line};
 pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
     let document = read(&arguments.file, arguments.quick.then_some(&Engine::Sim), &arguments.set)
         .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
-    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let stop = interrupt::watch(&Engine::Sim)?;
     let usual = Options::default();
     let options = Options {
         runs: arguments.runs.unwrap_or(usual.runs),
         jobs: jobs(arguments.jobs, &usual.engine),
         ..usual
     };
-    let began = Instant::now();
     let mut line = Progress::new();
+    let mut is_announced = false;
     let advice = advise::advise(&document, &options, stop.flag(), |progress| {
-        let left = left(&progress, began.elapsed());
-        match (progress.done, left) {
-            (0, _) => line.print(&introduction(&progress, &options)),
-            (1, Some(left)) => line.print(&format!("trunkline: advise takes {} or more", about(left))),
-            _ => {}
+        if progress.done == 0 {
+            line.print(&introduction(&progress, &options));
         }
-        let left = left.map_or_else(String::new, |left| format!(" ({} left or more)", about(left)));
+        if let Some(left) = progress.left.filter(|_| !is_announced) {
+            line.print(&format!("trunkline: advise takes {} more", about(left)));
+            is_announced = true;
+        }
+        let left = progress.left.map_or_else(String::new, |left| format!(" ({} left)", about(left)));
         line.show(&format!("{} of {} tries: {}{left}", progress.done, progress.total, progress.variant));
     });
     drop(line);
@@ -52,15 +51,9 @@ pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
 fn introduction(progress: &Tried, options: &Options) -> String {
     format!(
         "trunkline: advise tries {} settings or more, with {} runs of each and up to {} where these do not decide; the \
-         estimate of the time follows the first setting",
+         estimate of the time follows the first trunk",
         progress.total,
         options.runs,
         options.runs * MAX_TIMES
     )
-}
-
-/// The time left, if the remaining settings take as long as those that are done.
-fn left(progress: &Tried, elapsed: Duration) -> Option<Duration> {
-    let left = progress.total.saturating_sub(progress.done) as u32;
-    (progress.done > 0).then(|| elapsed / progress.done as u32 * left)
 }
