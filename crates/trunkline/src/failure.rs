@@ -44,7 +44,8 @@ impl Failure {
         ExitCode::from(self.code())
     }
 
-    fn code(&self) -> u8 {
+    /// What the process ends with.
+    pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Other(_) => 1,
             Failure::Input(_) => 2,

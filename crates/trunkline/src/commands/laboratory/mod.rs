@@ -1,6 +1,7 @@
 //! The laboratory: what only a build with the feature `laboratory` has.
 
 mod bench;
+mod interrupt;
 mod lab;
 pub(super) mod manual;
 mod progress;

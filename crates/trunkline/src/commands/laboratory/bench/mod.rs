@@ -13,10 +13,12 @@ mod table;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use trunkline_engine::Engine;
 use trunkline_testbed::traffic::Stop;
-use trunkline_testbed::{interrupt, kernel, privilege};
+use trunkline_testbed::{kernel, privilege};
 
 use crate::cli::laboratory::BenchArguments;
+use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
 use crate::output::print_line;
 
@@ -28,7 +30,7 @@ use table::Table;
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     // Before the first thread starts.
     privilege::acquire().map_err(|missing| Failure::Lacking(format!("bench: {missing}")))?;
-    let stop = interrupt::watch().map_err(Failure::doing("cannot watch for interrupts"))?;
+    let stop = interrupt::watch(&Engine::TESTBED)?;
     let results = run(arguments, &stop)?;
     if !arguments.json {
         return print_line(&format!("{}\n\n{}", heading(arguments), Table(&results)));

@@ -6,11 +6,11 @@ use std::fs;
 use trunkline_engine::Engine;
 use trunkline_lab::agree::{self, Agreement};
 use trunkline_lab::document::Document;
-use trunkline_testbed::interrupt;
 
 use super::run::{campaign, print_failures, studies};
 use super::{Errors, read, ready};
 use crate::cli::laboratory::AgreeArguments;
+use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
 use crate::output::print;
 
@@ -28,7 +28,7 @@ pub(super) fn agree(arguments: &AgreeArguments) -> Result<(), Failure> {
         arguments.files.iter().filter_map(|file| errors.check(read(file, quick, &sets))).collect();
     let studies = studies(&documents, errors)?;
     let testbed = ready(&testbed)?;
-    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let stop = interrupt::watch(&testbed)?;
     let mut campaigns = Vec::new();
     for engine in [Engine::Sim, testbed] {
         let out = execution.out.join(engine.name());

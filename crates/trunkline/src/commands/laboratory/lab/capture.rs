@@ -11,10 +11,10 @@ use trunkline_lab::VERSION;
 use trunkline_lab::campaign::Study;
 use trunkline_lab::plan::Planned;
 use trunkline_lab::results::Point;
-use trunkline_testbed::interrupt;
 
 use super::{Errors, named, read};
 use crate::cli::laboratory::CaptureArguments;
+use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
 use crate::output::print_line;
 
@@ -40,7 +40,7 @@ pub(super) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     let at = if planned.point.is_empty() { String::new() } else { format!(" at {}", named(&planned.point)) };
     let what = format!("{}{at}, seed {seed}", study.experiment.id);
     let comments = [what.clone(), study.experiment.title.clone()];
-    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let stop = interrupt::watch(&Engine::Sim)?;
     let out = arguments.out.as_path();
     if out.exists() && !arguments.force {
         return Err(Failure::Input(format!("{} exists; --force replaces it", out.display())));

@@ -16,11 +16,11 @@ use trunkline_lab::number::show;
 use trunkline_lab::report::{self as reports, MARK, PAGE, Survivors, survivors_note};
 use trunkline_lab::results::{Point, PointResult, Run};
 use trunkline_lab::store::Begin;
-use trunkline_testbed::interrupt;
 use trunkline_units::Rate;
 
 use super::{papers, ready, run, verdicts};
 use crate::cli::laboratory::DemoArguments;
+use crate::commands::laboratory::interrupt;
 use crate::commands::laboratory::progress::{Progress, about};
 use crate::failure::Failure;
 use crate::output::{print, remark};
@@ -44,7 +44,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let mistaken = |mistakes: Mistakes| Failure::Other(format!("the demo's experiment: {mistakes}"));
     let study = document(arguments).and_then(|document| Study::new(&document)).map_err(mistaken)?;
     let engine = engine(arguments)?;
-    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let stop = interrupt::watch(&engine)?;
     let live = Mutex::new(Live::new(&study, arguments, &engine));
     let with_live = |act: &dyn Fn(&mut Live)| act(&mut live.lock().unwrap_or_else(PoisonError::into_inner));
     let watch = |sample: &Sample<'_>| with_live(&|live| live.show(sample));

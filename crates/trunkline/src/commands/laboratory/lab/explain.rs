@@ -10,12 +10,12 @@ use trunkline_lab::report::{
     self as reports, EXPLANATION_PAGE, ReportError, robustness_word, set_up_counts, set_up_word, share,
 };
 use trunkline_lab::store::Begin;
-use trunkline_testbed::interrupt;
 
 use super::progress::Bar;
 use super::run::{failure, report_failures};
 use super::{Errors, jobs, named, papers, read, set};
 use crate::cli::laboratory::ExplainArguments;
+use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
 use crate::output::{print, print_line, remark};
 
@@ -37,7 +37,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
             _ => Begin::Fresh,
         },
     };
-    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let stop = interrupt::watch(&Engine::Sim)?;
     let mut all: Vec<(Result<Option<Explanation>, ReportError>, Explained)> = Vec::new();
     let mut bar = Bar::new();
     let ran = explain::run(

@@ -10,12 +10,12 @@ use trunkline_lab::number;
 use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE, ReportError};
 use trunkline_lab::results::Point;
 use trunkline_lab::store::Begin;
-use trunkline_testbed::interrupt;
 use trunkline_testbed::traffic::Stop;
 
 use super::progress::Bar;
 use super::{Errors, jobs, named, read, ready, report, set, verdicts};
 use crate::cli::laboratory::{Execution, RunArguments};
+use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
 use crate::output::{print, remark};
 
@@ -54,7 +54,7 @@ pub(super) fn run_all(
 ) -> Result<Vec<Entry>, Failure> {
     let studies = studies(documents, errors)?;
     let engine = ready(engine)?;
-    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let stop = interrupt::watch(&engine)?;
     let (campaign, entries) = campaign(&studies, execution, engine, &execution.out, &stop)?;
     print_campaign(&campaign, execution)?;
     Ok(entries)
