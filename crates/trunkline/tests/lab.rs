@@ -1,6 +1,7 @@
 //! `trunkline lab` as a user runs it: from files to results, also after interrupts and failures.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -300,6 +301,71 @@ fn mistakes_are_reported_with_file_and_line_and_nothing_runs() {
 }
 
 #[test]
+fn a_name_that_nothing_has_comes_with_ids_that_are_near() {
+    let temporary = Temporary::new();
+    let near = "there is no such file, and no experiment has this id, did you mean bench-latency";
+    for command in ["run", "check", "agree", "advise", "explain"] {
+        let output = temporary.lab(&[command, "bench-latncy"]);
+        assert_ends_with(&output, 2, "bench-latncy");
+        assert!(said(&output).contains(near), "{command}: {}", said(&output));
+    }
+    assert_ends_with(
+        &temporary.lab(&["papers", "lee2002-fgi8"]),
+        2,
+        "no experiment or paper \"lee2002-fgi8\", did you mean lee2002-fig8",
+    );
+}
+
+/// A run of some minutes at the least, of which the engine sees little of its time.
+const ENDLESS: [&str; 4] = ["--set", "duration=100000 s", "--set", "sweep.rate.values=[\"1 Gbit/s\"]"];
+
+#[test]
+fn the_first_signal_ends_every_command_in_the_middle_of_a_run() {
+    let temporary = Temporary::new();
+    fs::write(temporary.0.join("network.toml"), NETWORK.replace("4 Mbit/s", "80 Mbit/s")).expect("a file");
+    let open = "[unknown.delay]\nlabel = \"delay\"\npaths = [\"links.core.delay\"]\nvalues = [\"1 ms\", \"9 ms\"]\nwhy = \"A test.\"\n";
+    fs::write(temporary.0.join("unknown.toml"), format!("{FILE}\n{open}")).expect("a file");
+    let endless = |command: &[&'static str]| [command, &ENDLESS[..]].concat();
+    let long = ["--set", "duration=100000 s"];
+    for (signal, arguments) in [
+        (Signal::INT, endless(&["run", "sample.toml"])),
+        (Signal::TERM, endless(&["run", "sample.toml", "--jobs", "1", "--force"])),
+        (Signal::HUP, endless(&["capture", "sample.toml", "--out", "packets.pcapng"])),
+        (Signal::TERM, endless(&["explain", "unknown.toml"])),
+        (Signal::INT, [&["advise", "network.toml"][..], &long].concat()),
+        (Signal::TERM, vec!["scorecard", "cubic"]),
+        (Signal::INT, vec!["papers", "--out", "papers"]),
+    ] {
+        let mut command = temporary.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        // Long after it has begun to run, on a quiet machine and on a busy one.
+        let caught = || signals_caught(child.id()) & (1 << (signal.as_raw() - 1)) != 0;
+        let begin = Instant::now();
+        while !caught() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{arguments:?} does not run");
+            sleep(Duration::from_millis(10));
+        }
+        sleep(Duration::from_secs(1));
+        assert_eq!(child.try_wait().expect("wait"), None, "{arguments:?} ended too soon");
+        let begin = Instant::now();
+        kill_process(Pid::from_raw(child.id().cast_signed()).expect("a process id"), signal).expect("kill");
+        let output = child.wait_with_output().expect("wait");
+        println!("{arguments:?}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(20), "{arguments:?}: {:?}", begin.elapsed());
+        assert_ends_with(&output, 130, "");
+        assert!(said(&output).contains("interrupted"), "{arguments:?}: {}", said(&output));
+    }
+    assert!(!temporary.0.join("packets.pcapng").exists(), "half a capture");
+}
+
+/// The signals that a process has a handler for, as bits.
+fn signals_caught(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[test]
 fn check_prints_what_would_run() {
     let temporary = Temporary::new();
     let output = temporary.lab(&["check", "sample.toml"]);
@@ -418,6 +484,7 @@ packet = "200 B"
 
 [trunks.site]
 gateways = ["left", "right"]
+encryption = "none"
 classes = "single"
 "#;
 
@@ -434,7 +501,8 @@ fn advice_has_the_settings_their_gain_and_their_cost() {
         "{lines:?}"
     );
     assert!(lines[1].starts_with("0 of ") && lines[1].contains(" tries: "), "{lines:?}");
-    assert!(lines[2].starts_with("trunkline: advise takes about "), "{lines:?}");
+    let estimates = lines.iter().filter(|line| line.starts_with("trunkline: advise takes about "));
+    assert_eq!(estimates.count(), 1, "{lines:?}");
     let text = String::from_utf8(output.stdout).expect("text");
     for part in [
         "A backup and a call\n\nChoose: the trunk",
@@ -444,12 +512,13 @@ fn advice_has_the_settings_their_gain_and_their_cost() {
         "how many lanes",
         "edge pacing",
         "[trunks.site]",
-        "For the gateways:\n\n",
+        "Lanes were tried encrypted, as a gateway ships them",
+        PASTED,
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let site = text.rsplit("For the gateways:\n\n").next().unwrap_or_default();
-    assert!(site.starts_with("classes = ") || site.starts_with("[[classes]]"), "{site}");
+    let site = text.rsplit(PASTED).next().unwrap_or_default();
+    temporary.check_pasted(site);
     let again = temporary.lab(&["advise", "network.toml", "--runs", "3", "--jobs", "1", "--json"]);
     assert_ends_with(&again, 0, "");
     let advice: Value = serde_json::from_slice(&again.stdout).expect("one JSON object");
@@ -460,6 +529,26 @@ fn advice_has_the_settings_their_gain_and_their_cost() {
     assert!(delay["better"] == true && mean("with") < 0.5 * mean("without"), "{delay}");
     // What the gateway is to be told is the same as what people read.
     assert!(text.ends_with(advice["gateway_toml"].as_str().expect("a text")), "{text}");
+}
+
+/// What stands before the lines for a gateway's file.
+const PASTED: &str = "For the gateways, at the end of their files:\n\n";
+
+impl Temporary {
+    /// Pastes it at the end of an example, which is a site's file then, and not a weaker one.
+    fn check_pasted(&self, pasted: &str) {
+        let trunkline = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
+            command.current_dir(&self.0).args(arguments).output().expect("it starts")
+        };
+        fs::write(self.0.join("a.key"), trunkline(&["genkey"]).stdout).expect("a key");
+        fs::set_permissions(self.0.join("a.key"), fs::Permissions::from_mode(0o600)).expect("a key");
+        let example = include_str!("../../../examples/two-sites/a.toml");
+        fs::write(self.0.join("a.toml"), format!("{example}\n{pasted}")).expect("a site");
+        let checked = trunkline(&["check", "a.toml"]);
+        assert_ends_with(&checked, 0, "");
+        assert!(!pasted.contains("encryption") && pasted.contains("[[classes]]"), "{pasted}");
+    }
 }
 
 #[test]
