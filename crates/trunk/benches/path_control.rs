@@ -50,7 +50,7 @@ impl Peer {
                 (Signal::RoundTrip, (now, self.bytes), RTT),
             ] {
                 let delay = Some((delay + queue).as_micros() as u32);
-                let arrival = Arrival { signal, at, bytes, delay, age: Some(RTT) };
+                let arrival = Arrival { signal, at, bytes, delay, paced: Duration::ZERO, age: Some(RTT) };
                 black_box(self.control.handle_arrival(now, lane, arrival));
             }
             black_box(self.control.grant(lane));

@@ -15,7 +15,7 @@ const fn lane(number: u8) -> PathLane {
 }
 
 fn acknowledged(at: Instant, bytes: u64, delay: Option<u32>) -> Arrival {
-    Arrival { signal: Signal::RoundTrip, at, bytes, delay, age: None }
+    Arrival { signal: Signal::RoundTrip, at, bytes, delay, paced: Duration::ZERO, age: None }
 }
 
 /// A path, at steps of a millisecond.
@@ -212,6 +212,7 @@ impl Path {
                 bytes: (self.arrived / 8.0) as u64,
                 // The clocks of the two sites differ, and wrap.
                 delay: Some((((self.least[of] * 1e6) as i64) - 5_000) as u32),
+                paced: Duration::ZERO,
                 age: Some(Duration::from_secs_f64(delays[0])),
             };
             self.least[of] = f64::INFINITY;

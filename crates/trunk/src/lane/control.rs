@@ -7,7 +7,7 @@ use super::pacer::Pacer;
 use super::path_loss::PathLoss;
 use super::progress::Progress;
 use super::{ArrivalReport, LaneSnapshot};
-use crate::path::{Arrival, Departures, LaneDemand, Paths, Signal};
+use crate::path::{Arrival, Departure, Departures, LaneDemand, Paths, Signal};
 use crate::{CongestionControl, LaneId, Packet, Transmitter, TrunkPlan};
 
 /// A setting that the owner of a lane is to change on its connection.
@@ -271,14 +271,16 @@ impl LaneControl {
     /// Takes a report of the far end, and tells the lane's path. One that cannot be true changes nothing.
     pub fn handle_report(&mut self, now: Instant, lane: LaneId, paths: &mut Paths, report: ArrivalReport) {
         // Without edge pacing too: what has arrived leaves the record.
-        let departed = self.departures.as_mut().and_then(|departures| departures.take(report.bytes));
-        let Some(departed) = departed.filter(|_| self.edge_pacing) else { return };
+        let rate = self.grant;
+        let left = self.departures.as_mut().and_then(|departures| departures.take(report.bytes, rate));
+        let Some(Departure { earliest, paced }) = left.filter(|_| self.edge_pacing) else { return };
         let arrival = Arrival {
             signal: Signal::OneWay,
             at: Instant::from_nanos(report.at.saturating_mul(1000)),
             bytes: report.bytes,
-            delay: Some((report.at as u32).wrapping_sub((departed.as_nanos() / 1000) as u32)),
-            age: Some(now.saturating_since(departed)),
+            delay: Some((report.at as u32).wrapping_sub((earliest.as_nanos() / 1000) as u32)),
+            paced: paced.saturating_since(earliest),
+            age: Some(now.saturating_since(earliest)),
         };
         paths.handle_arrival(now, lane, arrival);
     }
@@ -419,7 +421,14 @@ impl LaneControl {
         let bytes = arrived.saturating_sub(snapshot.lost_bytes);
         let news = std::mem::replace(&mut self.arrived, bytes) != bytes;
         let delay = snapshot.srtt.filter(|_| news).map(|srtt| srtt.as_micros() as u32);
-        let arrival = Arrival { signal: Signal::RoundTrip, at: now, bytes, delay, age: snapshot.srtt };
+        let arrival = Arrival {
+            signal: Signal::RoundTrip,
+            at: now,
+            bytes,
+            delay,
+            paced: Duration::ZERO,
+            age: snapshot.srtt,
+        };
         paths.handle_arrival(now, lane, arrival);
     }
 

@@ -26,8 +26,18 @@ pub struct Arrival {
     /// The delay of bytes that arrived lately, microseconds modulo 2^32, with an offset that is unknown and the same for all lanes
     /// of a path and one signal; `None` if none was measured since the arrival before.
     pub delay: Option<u32>,
+    /// The part of the delay in which these bytes waited for their turn in a connection that is paced: no queue of the path.
+    pub paced: Duration,
     /// How long ago these bytes were sent.
     pub age: Option<Duration>,
+}
+
+/// What of a delay counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delay {
+    Whole,
+    /// All but what was waited for the pacing.
+    WithoutPacing,
 }
 
 /// The arrivals of one lane by one signal.
@@ -36,8 +46,8 @@ struct SignalArrivals {
     last: Option<Arrival>,
     /// The arrival at which the present window of the rate began.
     window: Option<Arrival>,
-    /// Delays of late, seconds: when they were reported by our clock, and how long.
-    delays: VecDeque<(Instant, f64)>,
+    /// Delays of late, seconds: when they were reported by our clock, how long, and the part that was waited for the pacing.
+    delays: VecDeque<(Instant, f64, f64)>,
 }
 
 impl SignalArrivals {
@@ -54,15 +64,19 @@ impl SignalArrivals {
         if self.delays.len() == Self::MAX_DELAYS {
             self.delays.pop_front();
         }
-        self.delays.push_back((now, delay));
+        self.delays.push_back((now, delay, arrival.paced.as_secs_f64()));
         Some(delay)
     }
 
-    fn min_delay(&mut self, since: Instant) -> Option<f64> {
-        while self.delays.front().is_some_and(|(at, _)| *at <= since) {
+    fn min_delay(&mut self, since: Instant, of: Delay) -> Option<f64> {
+        while self.delays.front().is_some_and(|(at, ..)| *at <= since) {
             self.delays.pop_front();
         }
-        self.delays.iter().map(|(_, delay)| *delay).reduce(f64::min)
+        let delays = self.delays.iter().map(|(_, delay, paced)| match of {
+            Delay::Whole => *delay,
+            Delay::WithoutPacing => delay - paced,
+        });
+        delays.reduce(f64::min)
     }
 
     fn window_bits(&self) -> f64 {
@@ -106,8 +120,8 @@ impl LaneArrivals {
     }
 
     /// The least delay by a signal that was reported after `since`, seconds.
-    pub(super) fn min_delay(&mut self, signal: Signal, since: Instant) -> Option<f64> {
-        self.signals[signal as usize].min_delay(since)
+    pub(super) fn min_delay(&mut self, signal: Signal, since: Instant, of: Delay) -> Option<f64> {
+        self.signals[signal as usize].min_delay(since, of)
     }
 
     /// What has arrived in the present window, bits.
@@ -244,8 +258,14 @@ mod tests {
     #[test]
     fn a_rate_is_taken_by_the_clock_of_the_far_end_and_old_arrivals_change_nothing() {
         let mut lane = LaneArrivals::default();
-        let arrival =
-            |there, bytes, delay| Arrival { signal: Signal::OneWay, at: at(there), bytes, delay, age: None };
+        let arrival = |there, bytes, delay| Arrival {
+            signal: Signal::OneWay,
+            at: at(there),
+            bytes,
+            delay,
+            paced: Duration::ZERO,
+            age: None,
+        };
         let mut arrive = |now, there, bytes, delay| {
             lane.update(at(now), arrival(there, bytes, delay), |micros| f64::from(micros) / 1e6)
         };
@@ -256,7 +276,7 @@ mod tests {
         assert_eq!(arrive(1092, 5060, 40_000, Some(1)), None, "bytes do not become fewer");
         assert_eq!(lane.end_window() as u64, 8_000_000);
         assert_eq!(lane.end_window() as u64, 0, "nothing arrived since");
-        let mut since = |ms| lane.min_delay(Signal::OneWay, at(ms));
+        let mut since = |ms| lane.min_delay(Signal::OneWay, at(ms), Delay::Whole);
         assert_eq!((since(999), since(1000)), (Some(0.0001), None));
     }
 
@@ -264,7 +284,8 @@ mod tests {
     fn the_rate_of_reports_counts_before_that_of_acknowledgements() {
         let mut lane = LaneArrivals::default();
         let mut arrive = |signal, ms, bytes| {
-            let arrival = Arrival { signal, at: at(ms), bytes, delay: None, age: None };
+            let arrival =
+                Arrival { signal, at: at(ms), bytes, delay: None, paced: Duration::ZERO, age: None };
             lane.update(at(ms), arrival, |_| 0.0)
         };
         for (signal, more) in [(Signal::RoundTrip, 1000), (Signal::OneWay, 5000)] {
@@ -273,7 +294,14 @@ mod tests {
         }
         arrive(Signal::RoundTrip, 160, 3000);
         assert_eq!((lane.window_bits(), lane.end_window()), (40_000.0, 500_000.0));
-        let later = Arrival { signal: Signal::RoundTrip, at: at(240), bytes: 4000, delay: None, age: None };
+        let later = Arrival {
+            signal: Signal::RoundTrip,
+            at: at(240),
+            bytes: 4000,
+            delay: None,
+            paced: Duration::ZERO,
+            age: None,
+        };
         lane.update(at(240), later, |_| 0.0);
         assert_eq!((lane.window_bits(), lane.end_window()), (8000.0, 100_000.0));
     }

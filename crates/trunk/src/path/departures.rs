@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Rate};
 
 /// The number of bytes for which something was so at one time, in the order of both.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +31,15 @@ impl Samples {
     }
 }
 
+/// When a byte left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Departure {
+    /// Not before this time.
+    pub(crate) earliest: Instant,
+    /// At this time, if the connection sends what it holds at the rate at which it is paced.
+    pub(crate) paced: Instant,
+}
+
 /// When a lane's connection took its bytes and when it sent them, as far as the far end has not reported their arrival.
 ///
 /// The kernel keeps no such record. It says how much is unsent when the owner asks, and the owner asks whenever it serves the lane.
@@ -51,11 +60,12 @@ impl Departures {
         self.sent.update(now, sent);
     }
 
-    /// The earliest time at which the byte before `position` can have been sent; `None` if that is not known. The record before it is
-    /// dropped.
+    /// When the byte before `position` left, of a connection that is paced at `rate`; `None` if that is not known. The record before it
+    /// is dropped.
     ///
-    /// A time too late would make a delay too short, and the shortest one counts as that of an empty path.
-    pub(crate) fn take(&mut self, position: u64) -> Option<Instant> {
+    /// A time too late would make a delay too short, and the shortest one counts as that of an empty path. But at a low rate a byte
+    /// waits in the connection for many milliseconds between two looks, which are no queue in the core.
+    pub(crate) fn take(&mut self, position: u64, rate: Option<Rate>) -> Option<Departure> {
         let written = &mut self.written.all;
         while written.front().is_some_and(|(_, bytes)| *bytes < position) && written.len() > 1 {
             written.pop_front();
@@ -66,8 +76,12 @@ impl Departures {
         while sent.get(1).is_some_and(|(_, bytes)| *bytes < position) {
             sent.pop_front();
         }
-        let unsent = sent.front().filter(|(_, bytes)| *bytes < position);
-        Some(unsent.map_or(at, |(unsent, _)| at.max(*unsent)))
+        let Some((look, bytes)) = sent.front().copied().filter(|(_, bytes)| *bytes < position) else {
+            return Some(Departure { earliest: at, paced: at });
+        };
+        let earliest = at.max(look);
+        let paced = rate.map_or(earliest, |rate| look + rate.time_for(position - bytes, &mut 0));
+        Some(Departure { earliest, paced: earliest.max(paced) })
     }
 }
 
@@ -79,6 +93,28 @@ mod tests {
         Instant::from_millis(ms)
     }
 
+    fn earliest(departures: &mut Departures, position: u64) -> Option<Instant> {
+        departures.take(position, None).map(|departure| departure.earliest)
+    }
+
+    #[test]
+    fn a_byte_that_waits_for_its_turn_leaves_when_those_before_it_have_left_at_the_rate() {
+        let mut departures = Departures::default();
+        departures.handle_written(at(10), 5000);
+        departures.handle_sent(at(10), 1000);
+        departures.handle_written(at(14), 6000);
+        let rate = Some(Rate::from_mbit(1.0));
+        let mut left = |position| {
+            let departure = departures.take(position, rate).expect("it is known");
+            [departure.earliest, departure.paced].map(|at| at.as_nanos() / 1_000_000)
+        };
+        // A thousand bytes take 8 ms.
+        assert_eq!(
+            [left(2000), left(3000), left(5000), left(6000)],
+            [[10, 18], [10, 26], [10, 42], [14, 50]]
+        );
+    }
+
     #[test]
     fn a_byte_leaves_after_the_last_look_at_which_it_was_unsent() {
         let mut departures = Departures::default();
@@ -88,7 +124,8 @@ mod tests {
             departures.handle_written(at(ms), written);
             departures.handle_sent(at(ms), sent);
         }
-        let times = [1, 5000, 5001, 10_000, 10_001, 20_000, 20_001].map(|place| departures.take(place));
+        let times =
+            [1, 5000, 5001, 10_000, 10_001, 20_000, 20_001].map(|place| earliest(&mut departures, place));
         let expected = [10, 10, 20, 20, 30, 30].map(|ms| Some(at(ms)));
         assert_eq!((&times[..6], times[6]), (&expected[..], None), "the last one was never written");
     }
@@ -102,7 +139,7 @@ mod tests {
         departures.handle_written(at(5), 1500);
         departures.handle_sent(at(900), 1500);
         departures.handle_written(at(950), 2000);
-        let times = [1000, 1500, 2000].map(|place| departures.take(place));
+        let times = [1000, 1500, 2000].map(|place| earliest(&mut departures, place));
         assert_eq!(times, [0, 5, 950].map(|ms| Some(at(ms))));
     }
 
@@ -117,7 +154,7 @@ mod tests {
         let len = |departures: &Departures| departures.written.all.len().max(departures.sent.all.len());
         (1..20_000).for_each(|n| look(&mut departures, n * 600, n * 100));
         assert_eq!(len(&departures), Samples::MAX_SAMPLES);
-        assert!(departures.take(1_999_900 - 50).is_some());
+        assert!(departures.take(1_999_900 - 50, None).is_some());
         assert!(len(&departures) <= 2, "{}", len(&departures));
         // Looks in quick succession are one, and those that find nothing new none.
         (0..100).for_each(|n| look(&mut departures, 13_000_000 + n, 3_000_000 + n));

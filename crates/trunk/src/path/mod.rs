@@ -23,7 +23,7 @@ mod windows;
 pub use arrivals::{Arrival, Signal};
 pub use class_rates::EdgeQueueDemand;
 pub use control::{LaneDemand, PathControl, PathLane};
-pub(crate) use departures::Departures;
+pub(crate) use departures::{Departure, Departures};
 pub use division::GroupShare;
 pub use handover::{ClassOnPaths, ClassPathStatus, Handover, Missed};
 pub use paths::{PathId, Paths, SharedPaths};

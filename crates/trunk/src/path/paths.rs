@@ -383,6 +383,7 @@ mod tests {
                             at: now,
                             bytes: (*sent / 8.0) as u64,
                             delay: waiting.then_some((self.queue * 1e6) as u32),
+                            paced: Duration::ZERO,
                             age: Some(Duration::from_millis(15)),
                         };
                         paths.handle_arrival(now, lane, arrival);
@@ -435,8 +436,14 @@ mod tests {
         let during = {
             let paths = &mut shards.all[0];
             let now = Instant::from_millis(shards.tick * 20);
-            let arrival =
-                Arrival { signal: Signal::OneWay, at: now, bytes: u64::MAX / 16, delay: None, age: None };
+            let arrival = Arrival {
+                signal: Signal::OneWay,
+                at: now,
+                bytes: u64::MAX / 16,
+                delay: None,
+                paced: Duration::ZERO,
+                age: None,
+            };
             paths.handle_arrival(now, LaneId(0), arrival);
             paths.version = None;
             assert!(!paths.take_changed(), "it cannot know");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::arrivals::{Arrival, BaseDelay, LaneArrivals, PathDelay, Signal};
+use super::arrivals::{Arrival, BaseDelay, Delay, LaneArrivals, PathDelay, Signal};
 use super::division::{Division, GroupShare, LaneRequest};
 use super::status::{GroupStatus, PathChange, PathMode, PathStatus};
 use super::windows::{Allowed, CurrentWindow, Window, Windows};
@@ -98,6 +98,8 @@ pub struct PathControl {
     settled: f64,
     /// The capacity when the path was last full.
     full: f64,
+    /// The largest capacity ever.
+    peak: f64,
     queue: Option<f64>,
     /// The mean change of the queue between two measurements, seconds.
     noise: f64,
@@ -150,6 +152,7 @@ impl Default for PathControl {
             capacity: 0.0,
             settled: 0.0,
             full: 0.0,
+            peak: 0.0,
             queue: None,
             noise: 0.0,
             updated: None,
@@ -204,6 +207,8 @@ impl PathControl {
     const MAX_WINDOW: Duration = Duration::from_secs(3);
     /// The path is no longer the one that was measured when it carries so many times what it did.
     const WIDER: f64 = 3.0;
+    /// Below this part of the largest capacity the lanes' pacing is no longer what it was when the base delay was measured.
+    const SLOW: f64 = 0.25;
     /// Reports that have not come for so long no longer count.
     const MAX_SILENCE: Duration = Duration::from_secs(1);
     /// The longest time, in seconds, for which an effect of the rate is waited for.
@@ -371,9 +376,19 @@ impl PathControl {
         3.0 * self.lag().as_secs_f64()
     }
 
+    fn present_rate(&self) -> f64 {
+        if self.mode == PathMode::Held { self.rate } else { self.windows.median_rate(3) }
+    }
+
+    /// What of a delay counts. Between two looks bytes wait in the connection for their pacing, the longer the lower the rate. The base
+    /// delay has that of the rate at which it was measured. At a rate far below, the rest would look like a queue, and keep it low.
+    fn counted(&self) -> Delay {
+        if self.present_rate() < self.peak * Self::SLOW { Delay::WithoutPacing } else { Delay::Whole }
+    }
+
     /// The queue that is let stand, seconds.
     fn target(&self) -> f64 {
-        let rate = if self.mode == PathMode::Held { self.rate } else { self.windows.median_rate(3) };
+        let rate = self.present_rate();
         let packets = if rate > 0.0 { Self::TARGET_BITS / rate } else { 0.0 };
         (Self::MIN_TARGET + packets).max(self.noise * Self::NOISE_MARGIN).min(Self::MAX_TARGET.max(packets))
     }
@@ -381,11 +396,11 @@ impl PathControl {
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
     fn queue_by(&mut self, now: Instant, signal: Signal) -> Option<f64> {
         let base = self.delays[signal as usize].base.map(|base| base.get())?;
-        let since = now - self.filter();
+        let (since, counted) = (now - self.filter(), self.counted());
         let total: f64 = self.lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum();
         let lanes = self.lanes.iter_mut();
         let heard = lanes.filter(|lane| lane.arrivals.mean_rate() >= total * Self::MIN_PART);
-        let delays = heard.filter_map(|lane| lane.arrivals.min_delay(signal, since));
+        let delays = heard.filter_map(|lane| lane.arrivals.min_delay(signal, since, counted));
         delays.map(|delay| (delay - base).max(0.0)).reduce(f64::max)
     }
 
@@ -529,6 +544,7 @@ impl PathControl {
     }
 
     fn update_rate(&mut self, now: Instant) {
+        self.peak = self.peak.max(self.capacity);
         let elapsed = now.saturating_since(self.updated.replace(now).unwrap_or(now));
         if self.mode != PathMode::Held {
             return;
@@ -578,7 +594,7 @@ impl PathControl {
             // A lane that wakes up need not wait for the next division.
             let mut grant = self.rate;
             if lane.demand.waiting {
-                grant = share + left * share / waiting;
+                grant = share + if waiting > 0.0 { left * share / waiting } else { 0.0 };
                 if !lane.is_bounded(queue) {
                     // Nor one that has more to send than before.
                     grant = grant.max(lane.wanted(self.rate).min(self.rate));
