@@ -21,6 +21,7 @@ mod plan;
 mod relay;
 mod routing;
 mod service;
+mod slots;
 mod sockets;
 mod status;
 mod syn;

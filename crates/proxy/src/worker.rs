@@ -12,13 +12,10 @@ use trunkline_units::Instant;
 
 use crate::counters::Counters;
 use crate::relay::{Delivery, Next, Pipes, Place, Progress, Relay, Side};
+use crate::slots::{Key, Slots};
 use crate::syn::Connection;
 
 const MAILBOX: u64 = u64::MAX;
-/// A connection's key has the number of its slot in the lower half, and the generation above it: of so many bits that epoll's data has
-/// room for the side.
-const SLOTS: u64 = u32::MAX as u64;
-const GENERATIONS: u32 = u32::MAX >> 2;
 const MAX_EVENTS: usize = 256;
 /// How often ends are asked whether they have acknowledged everything.
 const DELIVERY_INTERVAL: Duration = Duration::from_millis(20);
@@ -79,27 +76,24 @@ pub(crate) struct Worker {
     outbox: Mailbox<FromWorker>,
     counters: Arc<Counters>,
     pipes: Pipes,
-    slots: Vec<Slot>,
-    vacant: Vec<u32>,
+    slots: Slots<Slot>,
     /// Connections that have more to do at once.
-    ready: Vec<u64>,
+    ready: Vec<Key>,
     /// Connections with an end that has not acknowledged all of a closed direction. Nothing reports when it has.
-    undelivered: Vec<u64>,
+    undelivered: Vec<Key>,
     /// When these were looked at.
     checked: Instant,
     /// Connections that have been in use since they were measured, or held something then.
-    busy: Vec<u64>,
+    busy: Vec<Key>,
     /// When these were measured.
     measured: Instant,
     /// A connection that has been idle for less is never closed to make room.
     evict_after: Duration,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slot {
-    /// So that an event of a connection that has ended is not taken for one of its successor.
-    generation: u32,
-    relay: Option<Box<Relay>>,
+    relay: Box<Relay>,
     /// Whether it is in `ready`.
     queued: bool,
     /// Whether it is in `undelivered`.
@@ -124,8 +118,7 @@ impl Worker {
             outbox,
             counters,
             pipes,
-            slots: Vec::new(),
-            vacant: Vec::new(),
+            slots: Slots::new(),
             ready: Vec::new(),
             undelivered: Vec::new(),
             checked: Instant::ZERO,
@@ -158,10 +151,13 @@ impl Worker {
                 let token = event.data.u64();
                 if token == MAILBOX {
                     has_mail = true;
-                } else if let Some(relay) = self.slot(token >> 1).and_then(|slot| slot.relay.as_deref_mut()) {
+                    continue;
+                }
+                let key = Key::from_u64(token >> 1);
+                if let Some(slot) = self.slots.get_mut(key) {
                     let side = if token & 1 == 0 { Side::Client } else { Side::Server };
-                    relay.handle_event(now, side, event.flags);
-                    self.turn(token >> 1);
+                    slot.relay.handle_event(now, side, event.flags);
+                    self.turn(key);
                 }
             }
             self.check_delivery(now);
@@ -192,9 +188,8 @@ impl Worker {
     /// Measures the connections in use.
     fn measure(&mut self) {
         for key in std::mem::take(&mut self.busy) {
-            let Some(slot) = self.slot(key) else { continue };
-            slot.busy = false;
-            let Some(relay) = slot.relay.as_deref_mut() else { continue };
+            let Some(slot) = self.slots.get_mut(key) else { continue };
+            let relay = &mut slot.relay;
             let (before, place) = (relay.progress, relay.place);
             relay.progress = relay.measure();
             let after = relay.progress;
@@ -228,44 +223,36 @@ impl Worker {
     }
 
     fn adopt(&mut self, relay: Box<Relay>) {
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        let key = u64::from(self.slots[slot as usize].generation) << 32 | u64::from(slot);
+        let place = relay.place;
+        let key = self.slots.insert(Slot { relay, queued: false, watched: false, busy: false });
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP
             | epoll::EventFlags::PRI
             | epoll::EventFlags::ET;
         let mut watched = Ok(());
-        for side in [Side::Client, Side::Server] {
-            let data = epoll::EventData::new_u64(key << 1 | side.index() as u64);
-            watched = watched.and_then(|()| epoll::add(&self.epoll, relay.socket(side), data, flags));
+        if let Some(slot) = self.slots.get(key) {
+            for side in [Side::Client, Side::Server] {
+                let data = epoll::EventData::new_u64(key.to_u64() << 1 | side.index() as u64);
+                watched =
+                    watched.and_then(|()| epoll::add(&self.epoll, slot.relay.socket(side), data, flags));
+            }
         }
         self.counters.totals.open.add(1);
-        if let Some(proxy) = self.counters.proxies.get(relay.place.proxy) {
+        if let Some(proxy) = self.counters.proxies.get(place.proxy) {
             proxy.open.add(1);
             proxy.opened.add(1);
         }
-        self.slots[slot as usize].relay = Some(relay);
         if watched.is_err() {
             self.counters.totals.without_means.add(1);
             self.end(key, false);
         }
     }
 
-    fn slot(&mut self, key: u64) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut((key & SLOTS) as usize)?;
-        (u64::from(slot.generation) == key >> 32).then_some(slot)
-    }
-
-    fn turn(&mut self, key: u64) {
-        let slot =
-            self.slots.get_mut((key & SLOTS) as usize).filter(|slot| u64::from(slot.generation) == key >> 32);
-        let Some(slot) = slot else { return };
+    fn turn(&mut self, key: Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
         slot.queued = false;
-        let Some(relay) = slot.relay.as_deref_mut() else { return };
+        let relay = &mut slot.relay;
         let next = relay.turn(&mut self.pipes);
         let [from_client, from_server] = relay.take_moved();
         if from_client > 0 {
@@ -300,12 +287,8 @@ impl Worker {
         }
     }
 
-    fn end(&mut self, key: u64, in_order: bool) {
-        let Some(slot) = self.slot(key) else { return };
-        slot.generation = (slot.generation + 1) & GENERATIONS;
-        (slot.queued, slot.watched, slot.busy) = (false, false, false);
-        let Some(relay) = slot.relay.take() else { return };
-        self.vacant.push((key & SLOTS) as u32);
+    fn end(&mut self, key: Key, in_order: bool) {
+        let Some(Slot { relay, .. }) = self.slots.remove(key) else { return };
         let (connection, place, before) = (relay.connection, relay.place, relay.progress);
         // What the kernel still sends of a connection that ended in order is counted as delivered.
         let last = relay.measure();
@@ -325,8 +308,8 @@ impl Worker {
         }
         self.checked = now;
         for key in std::mem::take(&mut self.undelivered) {
-            let Some(slot) = self.slot(key) else { continue };
-            let Some(relay) = slot.relay.as_deref_mut() else { continue };
+            let Some(slot) = self.slots.get_mut(key) else { continue };
+            let relay = &mut slot.relay;
             match relay.delivery() {
                 Delivery::Waits => self.undelivered.push(key),
                 Delivery::Done => {
@@ -345,12 +328,11 @@ impl Worker {
     }
 
     fn evict(&mut self, now: Instant, count: usize) {
-        let idle = |(index, slot): (usize, &Slot)| {
-            let relay = slot.relay.as_deref()?;
-            let idle = relay.idle(now);
-            (idle >= self.evict_after).then(|| (idle, u64::from(slot.generation) << 32 | index as u64))
+        let idle = |(key, slot): (Key, &Slot)| {
+            let idle = slot.relay.idle(now);
+            (idle >= self.evict_after).then_some((idle, key))
         };
-        let mut idle: Vec<(Duration, u64)> = self.slots.iter().enumerate().filter_map(idle).collect();
+        let mut idle: Vec<(Duration, Key)> = self.slots.iter().filter_map(idle).collect();
         idle.sort_unstable_by(|a, b| b.cmp(a));
         let count = count.min(idle.len());
         for (_, key) in idle.into_iter().take(count) {

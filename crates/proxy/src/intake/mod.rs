@@ -32,6 +32,7 @@ use crate::opening::{Late, Openings, SynAction};
 use crate::plan::Plan;
 use crate::relay::{Place, Relay, Side};
 use crate::routing::{Routing, TAIL};
+use crate::slots::{Key, Slots};
 use crate::sockets::{self, RawSender, TcpSettings};
 use crate::status::{self, Status};
 use crate::syn::{Connection, Syn};
@@ -104,9 +105,8 @@ pub(crate) struct Intake {
     clamps: Clamps,
     openings: Openings,
     notices: Notices,
-    pending: Vec<Option<Pending>>,
-    vacant: Vec<usize>,
-    by_connection: HashMap<Connection, usize>,
+    pending: Slots<Pending>,
+    by_connection: HashMap<Connection, Key>,
     /// Connections of each worker.
     loads: Vec<usize>,
     /// Connections beyond which idle ones are closed, and how many at a time.
@@ -135,8 +135,7 @@ impl Intake {
             started: clock::now(),
             openings: Openings::new(plan.limits),
             notices: Notices::new(plan.fail),
-            pending: Vec::new(),
-            vacant: Vec::new(),
+            pending: Slots::new(),
             by_connection: HashMap::new(),
             loads: vec![0; parts.workers.len()],
             crowded: plan.limits.connections - evict,
@@ -201,7 +200,7 @@ impl Intake {
                     token if token > LISTENER - self.parts.listeners.len() as u64 => {
                         self.accept(now, (LISTENER - token) as usize);
                     }
-                    slot => self.handle_socket(now, slot as usize),
+                    key => self.handle_socket(now, Key::from_u64(key)),
                 }
             }
             while let Some((connection, late)) = self.openings.poll_timeout(now) {
@@ -300,8 +299,8 @@ impl Intake {
             return;
         }
         self.make_room();
-        let (pending, slots) = (&self.pending, &self.by_connection);
-        let own_isn = || pending[*slots.get(&syn.connection)?].as_ref()?.own_isn();
+        let (pending, keys) = (&self.pending, &self.by_connection);
+        let own_isn = || pending.get(*keys.get(&syn.connection)?)?.own_isn();
         match self.openings.handle_syn(now, &syn, own_isn) {
             SynAction::Connect { instead_of } => {
                 if let Some(displaced) = instead_of {
@@ -370,8 +369,8 @@ impl Intake {
 
     /// Whether a SYN is that of the proxy's own socket, whose tail is emulated, and not its client's.
     fn is_own(&self, syn: &Syn) -> bool {
-        let slot = self.by_connection.get(&syn.connection);
-        let pending = slot.and_then(|slot| self.pending[*slot].as_ref());
+        let key = self.by_connection.get(&syn.connection);
+        let pending = key.and_then(|key| self.pending.get(*key));
         pending.is_some_and(|pending| {
             let is_other =
                 pending.has_tail && pending.place.behind == Side::Client && pending.syn.isn != syn.isn;
@@ -398,8 +397,8 @@ impl Intake {
 
     /// This host cannot reach a destination: the server of a connection that is being opened, or somebody else's.
     fn handle_error(&mut self, message: ErrorMessage, packet: &[u8]) {
-        let slot = message.connection.and_then(|connection| self.by_connection.get(&connection).copied());
-        let asked = slot.and_then(|slot| self.pending[slot].as_ref()).filter(|pending| !pending.connected);
+        let key = message.connection.and_then(|connection| self.by_connection.get(&connection).copied());
+        let asked = key.and_then(|key| self.pending.get(key)).filter(|pending| !pending.connected);
         let Some(connection) = asked.map(|pending| pending.syn.connection) else {
             self.forward(packet, message.destination);
             return;
@@ -444,48 +443,51 @@ impl Intake {
         {
             opened = self.tcp.connect(&syn, mark);
         }
-        let opened = opened.and_then(|socket| {
-            let slot = self.vacant.pop().unwrap_or_else(|| {
-                self.pending.push(None);
-                self.pending.len() - 1
-            });
-            let data = epoll::EventData::new_u64(slot as u64);
-            if let Err(error) = epoll::add(&self.epoll, &socket, data, epoll::EventFlags::OUT) {
-                self.vacant.push(slot);
-                return Err(error);
-            }
-            Ok((slot, socket))
-        });
-        match opened {
-            Ok((slot, socket)) => {
-                self.by_connection.insert(syn.connection, slot);
+        let waits = match opened {
+            Ok(socket) => {
                 let own_isn = OnceCell::new();
                 let pending = Pending { syn, packet, socket, own_isn, connected: false, place, has_tail };
-                self.pending[slot] = Some(pending);
+                self.wait_for_server(pending)
             }
-            Err(error) => {
-                self.openings.remove(syn.connection);
-                self.close_tail(syn.connection);
-                if answer::is_shortage(error) {
-                    self.parts.counters.totals.without_means.add(1);
-                    self.turn_away(now, Incident::NoMeans, &syn, &packet);
-                } else {
-                    self.answer(&syn, &packet, error);
-                }
-            }
+            Err(error) => Err((error, packet)),
+        };
+        let Err((error, packet)) = waits else { return };
+        self.openings.remove(syn.connection);
+        self.close_tail(syn.connection);
+        if answer::is_shortage(error) {
+            self.parts.counters.totals.without_means.add(1);
+            self.turn_away(now, Incident::NoMeans, &syn, &packet);
+        } else {
+            self.answer(&syn, &packet, error);
         }
     }
 
+    /// Gives a connection a place, and has epoll tell what becomes of it. On failure, its SYN.
+    fn wait_for_server(&mut self, pending: Pending) -> Result<(), (Errno, Vec<u8>)> {
+        let connection = pending.syn.connection;
+        let key = self.pending.insert(pending);
+        let data = epoll::EventData::new_u64(key.to_u64());
+        let socket = self.pending.get(key).map(|pending| &pending.socket);
+        let watched =
+            socket.map_or(Ok(()), |socket| epoll::add(&self.epoll, socket, data, epoll::EventFlags::OUT));
+        if let Err(error) = watched {
+            let packet = self.pending.remove(key).map_or_else(Vec::new, |pending| pending.packet);
+            return Err((error, packet));
+        }
+        self.by_connection.insert(connection, key);
+        Ok(())
+    }
+
     /// The connection to a server has succeeded or failed.
-    fn handle_socket(&mut self, now: Instant, slot: usize) {
-        let Some(pending) = self.pending.get_mut(slot).and_then(Option::as_mut) else { return };
+    fn handle_socket(&mut self, now: Instant, key: Key) {
+        let Some(pending) = self.pending.get_mut(key) else { return };
         let connection = pending.syn.connection;
         let error = match sockopt::socket_error(&pending.socket) {
             Ok(Ok(())) if !pending.connected => {
                 pending.connected = true;
                 let mut packet = std::mem::take(&mut pending.packet);
                 // From now on only failures matter, which epoll reports without being asked.
-                let data = epoll::EventData::new_u64(slot as u64);
+                let data = epoll::EventData::new_u64(key.to_u64());
                 let _ = epoll::modify(&self.epoll, &pending.socket, data, epoll::EventFlags::empty());
                 if self.openings.handle_connected(now, connection) {
                     self.deliver(now, connection, &mut packet);
@@ -573,9 +575,8 @@ impl Intake {
     }
 
     fn take(&mut self, connection: Connection) -> Option<Pending> {
-        let slot = self.by_connection.remove(&connection)?;
-        self.vacant.push(slot);
-        self.pending[slot].take()
+        let key = self.by_connection.remove(&connection)?;
+        self.pending.remove(key)
     }
 
     /// Tells a client what has become of its SYN.
