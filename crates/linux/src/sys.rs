@@ -169,11 +169,15 @@ pub struct TcpState {
     pub bytes_acked: u64,
     /// The shortest round trip; `None` before the first.
     pub min_rtt: Option<Duration>,
+    /// The round trip, smoothed.
+    pub rtt: Duration,
+    /// The window that the other end offers: bytes beyond those that it has acknowledged (Linux 5.4).
+    pub window: u64,
 }
 
 /// Reads it. What an older kernel does not say is zero.
 pub fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<TcpState> {
-    let mut info = [0_u8; 152];
+    let mut info = [0_u8; 232];
     let mut len = info.len() as socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `info`.
     check(unsafe {
@@ -187,11 +191,14 @@ pub fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<TcpState> {
     })?;
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&info[120..128]);
-    let min_rtt = u32::from_ne_bytes([info[148], info[149], info[150], info[151]]);
+    let number = |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    let min_rtt = number(148);
     Ok(TcpState {
         state: info[0],
         bytes_acked: u64::from_ne_bytes(bytes),
         min_rtt: (min_rtt != u32::MAX).then(|| Duration::from_micros(min_rtt.into())),
+        rtt: Duration::from_micros(number(68).into()),
+        window: number(228).into(),
     })
 }
 

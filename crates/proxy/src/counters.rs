@@ -94,7 +94,9 @@ counters! {
     held,
     /// The maximum of `held` since the start.
     held_max,
-    /// The shortest round trip to a host behind that data waits for, microseconds; 0 if unknown.
+    /// Bytes of `held` that wait for the network behind, and not for the hosts there.
+    waiting,
+    /// The shortest round trip to a host behind that they are for, microseconds; 0 if unknown.
     min_rtt_us,
     /// The emulated link's rate, bits per second; 0 if there is none, or none has been measured.
     rate,
@@ -151,9 +153,8 @@ impl Counters {
 impl ProxyCounters {
     /// What a connection had held has become something else.
     pub(crate) fn hold(&self, before: u64, now: u64) {
-        // Of several workers each adds its own, and a sum may be short of what another has just subtracted.
-        let sum = self.held.0.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
-        self.held_max.0.fetch_max(sum.wrapping_add(now).wrapping_sub(before), Ordering::Relaxed);
+        let sum = self.held.replace(before, now);
+        self.held_max.0.fetch_max(sum, Ordering::Relaxed);
     }
 }
 
@@ -168,6 +169,13 @@ impl Counter {
 
     pub(crate) fn subtract(&self, count: u64) {
         self.0.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// What has been counted as `before` is `now`. The sum.
+    pub(crate) fn replace(&self, before: u64, now: u64) -> u64 {
+        // Of several workers each adds its own, and a sum may be short of what another has just subtracted.
+        let change = now.wrapping_sub(before);
+        self.0.fetch_add(change, Ordering::Relaxed).wrapping_add(change)
     }
 
     pub(crate) fn set(&self, count: u64) {

@@ -18,6 +18,7 @@ mod intake;
 mod notices;
 pub mod opening;
 mod plan;
+mod polling;
 mod relay;
 mod routing;
 mod service;

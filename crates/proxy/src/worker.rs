@@ -8,22 +8,17 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use trunkline_linux::clock;
 use trunkline_linux::mailbox::Mailbox;
+use trunkline_trunk::path_tail::HostState;
 use trunkline_units::Instant;
 
 use crate::counters::Counters;
+use crate::polling::{Polled, Polling};
 use crate::relay::{Delivery, Next, Pipes, Place, Progress, Relay, Side};
 use crate::slots::{Key, Slots};
 use crate::syn::Connection;
 
 const MAILBOX: u64 = u64::MAX;
 const MAX_EVENTS: usize = 256;
-/// How often ends are asked whether they have acknowledged everything.
-const DELIVERY_INTERVAL: Duration = Duration::from_millis(20);
-/// How often connections in use are asked what they hold, and so many of them: of more each is asked less often, since each takes three
-/// system calls.
-const MEASURE_INTERVAL: Duration = Duration::from_millis(20);
-const MEASURED_AT_A_TIME: u32 = 64;
-
 /// What a worker is told.
 #[derive(Debug)]
 pub(crate) enum ToWorker {
@@ -47,6 +42,8 @@ pub(crate) enum FromWorker {
     },
     /// The end behind the proxy has acknowledged everything, the close included.
     Delivered(Connection),
+    /// What the end behind does with what is sent to it, where its tail is emulated.
+    Host(Connection, HostState),
     /// It has closed so many idle connections.
     Evicted {
         /// The worker's number.
@@ -79,14 +76,8 @@ pub(crate) struct Worker {
     slots: Slots<Slot>,
     /// Connections that have more to do at once.
     ready: Vec<Key>,
-    /// Connections with an end that has not acknowledged all of a closed direction. Nothing reports when it has.
-    undelivered: Vec<Key>,
-    /// When these were looked at.
-    checked: Instant,
-    /// Connections that have been in use since they were measured, or held something then.
-    busy: Vec<Key>,
-    /// When these were measured.
-    measured: Instant,
+    /// When connections are looked at of which something is held.
+    polling: Polling,
     /// A connection that has been idle for less is never closed to make room.
     evict_after: Duration,
 }
@@ -96,10 +87,9 @@ struct Slot {
     relay: Box<Relay>,
     /// Whether it is in `ready`.
     queued: bool,
-    /// Whether it is in `undelivered`.
-    watched: bool,
-    /// Whether it is in `busy`.
-    busy: bool,
+    /// Whether an end has not acknowledged a close that must be acknowledged by it alone.
+    closing: bool,
+    polled: Polled,
 }
 
 impl Worker {
@@ -120,10 +110,7 @@ impl Worker {
             pipes,
             slots: Slots::new(),
             ready: Vec::new(),
-            undelivered: Vec::new(),
-            checked: Instant::ZERO,
-            busy: Vec::new(),
-            measured: Instant::ZERO,
+            polling: Polling::default(),
             evict_after,
         })
     }
@@ -134,7 +121,7 @@ impl Worker {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(MAX_EVENTS);
         loop {
             events.clear();
-            let wait = self.wait().map(|wait| Timespec {
+            let wait = self.wait(clock::now()).map(|wait| Timespec {
                 tv_sec: wait.as_secs().cast_signed(),
                 tv_nsec: i64::from(wait.subsec_nanos()),
             });
@@ -144,7 +131,7 @@ impl Worker {
             }
             let now = clock::now();
             for ready in std::mem::take(&mut self.ready) {
-                self.turn(ready);
+                self.turn(now, ready);
             }
             let mut has_mail = false;
             for event in &events {
@@ -157,13 +144,16 @@ impl Worker {
                 if let Some(slot) = self.slots.get_mut(key) {
                     let side = if token & 1 == 0 { Side::Client } else { Side::Server };
                     slot.relay.handle_event(now, side, event.flags);
-                    self.turn(key);
+                    // The kernel says that a close has been acknowledged.
+                    let may_be_delivered = slot.closing && slot.relay.delivers_to == Some(side);
+                    self.turn(now, key);
+                    if may_be_delivered {
+                        self.look(now, key);
+                    }
                 }
             }
-            self.check_delivery(now);
-            if !self.busy.is_empty() && now.saturating_since(self.measured) >= self.measure_interval() {
-                self.measured = now;
-                self.measure();
+            while let Some(key) = self.polling.poll(now) {
+                self.look(now, key);
             }
             if has_mail && !self.read_mail(now) {
                 return Ok(());
@@ -171,33 +161,43 @@ impl Worker {
         }
     }
 
-    fn measure_interval(&self) -> Duration {
-        MEASURE_INTERVAL * (1 + self.busy.len() as u32 / MEASURED_AT_A_TIME)
-    }
-
     /// How long to wait for events.
-    fn wait(&self) -> Option<Duration> {
+    fn wait(&self, now: Instant) -> Option<Duration> {
         if !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
-        let measure = (!self.busy.is_empty()).then(|| self.measure_interval());
-        let check = (!self.undelivered.is_empty()).then_some(DELIVERY_INTERVAL);
-        measure.into_iter().chain(check).min()
+        self.polling.next_timeout().map(|at| at.saturating_since(now))
     }
 
-    /// Measures the connections in use.
-    fn measure(&mut self) {
-        for key in std::mem::take(&mut self.busy) {
-            let Some(slot) = self.slots.get_mut(key) else { continue };
-            let relay = &mut slot.relay;
-            let (before, place) = (relay.progress, relay.place);
-            relay.progress = relay.measure();
-            let after = relay.progress;
-            slot.busy = after.held > 0;
-            if slot.busy {
-                self.busy.push(key);
+    /// Asks what the end behind has acknowledged, and ends what has been closed long enough.
+    fn look(&mut self, now: Instant, key: Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        let (place, before) = (slot.relay.place, slot.relay.progress);
+        let after = slot.relay.measure(now);
+        self.count(place, before, after);
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if after.host != before.host && slot.relay.delivers_to.is_some() {
+            self.outbox.post(FromWorker::Host(slot.relay.connection, after.host));
+        }
+        match slot.closing.then(|| slot.relay.delivery()) {
+            Some(Delivery::Done) => {
+                slot.closing = false;
+                slot.relay.delivers_to = None;
+                self.polling.stop(key, &mut slot.polled);
+                self.outbox.post(FromWorker::Delivered(slot.relay.connection));
+                return self.turn(now, key);
             }
-            self.count(place, before, after);
+            Some(Delivery::Failed) => return self.give_up(now, key),
+            Some(Delivery::Waits) | None => {}
+        }
+        if after.has_moved_since(&before) {
+            self.polling.handle_news(now, key, &mut slot.polled);
+        } else if slot.closing && slot.polled.is_given_up(now) {
+            self.give_up(now, key);
+        } else if after.held > 0 || slot.closing {
+            self.polling.handle_no_news(now, key, &mut slot.polled);
+        } else {
+            self.polling.stop(key, &mut slot.polled);
         }
     }
 
@@ -205,16 +205,22 @@ impl Worker {
         let Some(proxy) = self.counters.proxies.get(place.proxy) else { return };
         proxy.delivered.add(after.delivered.saturating_sub(before.delivered));
         proxy.hold(before.held, after.held);
-        if let Some(rtt) = after.min_rtt.filter(|_| after.held > 0) {
+        proxy.waiting.replace(before.waiting, after.waiting);
+        if let Some(rtt) = after.min_rtt.filter(|_| after.waiting > 0) {
             proxy.min_rtt_us.set(rtt.as_micros() as u64);
         }
+    }
+
+    fn give_up(&mut self, now: Instant, key: Key) {
+        self.counters.totals.reset.add(1);
+        self.end(now, key, false);
     }
 
     /// Whether to go on.
     fn read_mail(&mut self, now: Instant) -> bool {
         for message in self.inbox.take() {
             match message {
-                ToWorker::Adopt(relay) => self.adopt(relay),
+                ToWorker::Adopt(relay) => self.adopt(now, relay),
                 ToWorker::Evict(count) => self.evict(now, count),
                 ToWorker::Stop => return false,
             }
@@ -222,9 +228,9 @@ impl Worker {
         true
     }
 
-    fn adopt(&mut self, relay: Box<Relay>) {
+    fn adopt(&mut self, now: Instant, relay: Box<Relay>) {
         let place = relay.place;
-        let key = self.slots.insert(Slot { relay, queued: false, watched: false, busy: false });
+        let key = self.slots.insert(Slot { relay, queued: false, closing: false, polled: Polled::default() });
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP
@@ -245,11 +251,11 @@ impl Worker {
         }
         if watched.is_err() {
             self.counters.totals.without_means.add(1);
-            self.end(key, false);
+            self.end(now, key, false);
         }
     }
 
-    fn turn(&mut self, key: Key) {
+    fn turn(&mut self, now: Instant, key: Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.queued = false;
         let relay = &mut slot.relay;
@@ -261,16 +267,13 @@ impl Worker {
         if from_server > 0 {
             self.counters.totals.bytes_from_servers.add(from_server);
         }
-        if from_client + from_server > 0 && !std::mem::replace(&mut slot.busy, true) {
-            self.busy.push(key);
+        let closes = relay.waits_for_delivery() && next != Next::Broken;
+        if from_client + from_server > 0 || closes && !slot.closing {
+            self.polling.handle_change(now, key, &mut slot.polled);
         }
-        if relay.waits_for_delivery() && next != Next::Broken {
-            if !std::mem::replace(&mut slot.watched, true) {
-                self.undelivered.push(key);
-            }
-            if next == Next::Closed {
-                return;
-            }
+        slot.closing |= closes;
+        if closes && next == Next::Closed {
+            return;
         }
         match next {
             Next::Event => {}
@@ -279,52 +282,25 @@ impl Worker {
                     self.ready.push(key);
                 }
             }
-            Next::Closed => self.end(key, true),
-            Next::Broken => {
-                self.counters.totals.reset.add(1);
-                self.end(key, false);
-            }
+            Next::Closed => self.end(now, key, true),
+            Next::Broken => self.give_up(now, key),
         }
     }
 
-    fn end(&mut self, key: Key, in_order: bool) {
-        let Some(Slot { relay, .. }) = self.slots.remove(key) else { return };
+    fn end(&mut self, now: Instant, key: Key, in_order: bool) {
+        let Some(Slot { mut relay, mut polled, .. }) = self.slots.remove(key) else { return };
+        self.polling.stop(key, &mut polled);
         let (connection, place, before) = (relay.connection, relay.place, relay.progress);
         // What the kernel still sends of a connection that ended in order is counted as delivered.
-        let last = relay.measure();
+        let last = relay.measure(now);
         let delivered = if in_order { last.delivered + last.held } else { last.delivered };
         relay.end(&mut self.pipes, in_order);
         self.counters.totals.open.subtract(1);
-        self.count(place, before, Progress { delivered, held: 0, min_rtt: None });
+        self.count(place, before, Progress { delivered, ..Progress::default() });
         if let Some(proxy) = self.counters.proxies.get(place.proxy) {
             proxy.open.subtract(1);
         }
         self.outbox.post(FromWorker::Ended { worker: self.number, connection });
-    }
-
-    fn check_delivery(&mut self, now: Instant) {
-        if self.undelivered.is_empty() || now.saturating_since(self.checked) < DELIVERY_INTERVAL {
-            return;
-        }
-        self.checked = now;
-        for key in std::mem::take(&mut self.undelivered) {
-            let Some(slot) = self.slots.get_mut(key) else { continue };
-            let relay = &mut slot.relay;
-            match relay.delivery() {
-                Delivery::Waits => self.undelivered.push(key),
-                Delivery::Done => {
-                    slot.watched = false;
-                    relay.delivers_to = None;
-                    let connection = relay.connection;
-                    self.outbox.post(FromWorker::Delivered(connection));
-                    self.turn(key);
-                }
-                Delivery::Failed => {
-                    self.counters.totals.reset.add(1);
-                    self.end(key, false);
-                }
-            }
-        }
     }
 
     fn evict(&mut self, now: Instant, count: usize) {
@@ -337,7 +313,7 @@ impl Worker {
         let count = count.min(idle.len());
         for (_, key) in idle.into_iter().take(count) {
             self.counters.totals.evicted.add(1);
-            self.end(key, false);
+            self.end(now, key, false);
         }
         self.outbox.post(FromWorker::Evicted { worker: self.number, count });
     }

@@ -61,7 +61,7 @@ impl Cells {
             let counts = counters.read();
             let totals = Totals {
                 delivered: counts.delivered,
-                held: counts.held,
+                waiting: counts.waiting,
                 min_rtt: Duration::from_micros(counts.min_rtt_us),
                 is_busy: tails.is_busy(now, *id),
             };

@@ -560,6 +560,11 @@ impl Intake {
                         }
                     }
                 }
+                FromWorker::Host(connection, host) => {
+                    for behind in [Side::Client, Side::Server] {
+                        self.tails.set_host(path(connection, behind), host);
+                    }
+                }
                 // One that had none to close leaves it to the next.
                 FromWorker::Evicted { worker, count: 0 } if self.unasked.is_some_and(|left| left > 0) => {
                     self.unasked = self.unasked.map(|left| left - 1);

@@ -47,7 +47,8 @@ impl Intake {
                 self.deliver_locally(packet.bytes(), headers.destination);
                 self.forward(&answer, headers.source);
             }
-            TailAction::Swallow | TailAction::Drop(_) => {}
+            TailAction::OutOfWindow(Some(answer)) => self.forward(&answer, headers.source),
+            TailAction::Swallow | TailAction::Drop(_) | TailAction::OutOfWindow(None) => {}
         }
         true
     }

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
-use trunkline_linux::{TcpState, receive_queue, send_queue, tcp_state};
+use trunkline_linux::{receive_queue, send_queue, tcp_state};
+use trunkline_trunk::path_tail::{Backlog, HostState};
 use trunkline_units::Instant;
 
 use crate::syn::Connection;
@@ -60,8 +61,20 @@ pub(crate) struct Progress {
     pub(crate) delivered: u64,
     /// Bytes that are here, or on their way to it.
     pub(crate) held: u64,
+    /// Bytes of these that wait for the network, and not for the end.
+    pub(crate) waiting: u64,
+    pub(crate) host: HostState,
     /// The shortest round trip to it.
     pub(crate) min_rtt: Option<Duration>,
+    /// The state of the socket towards it, by the kernel's number.
+    pub(crate) state: u8,
+}
+
+impl Progress {
+    /// Whether it has acknowledged something, or there is something else for it.
+    pub(crate) fn has_moved_since(&self, before: &Progress) -> bool {
+        (self.delivered, self.held) != (before.delivered, before.held)
+    }
 }
 
 /// What a connection needs next.
@@ -99,6 +112,8 @@ pub(crate) struct Relay {
     pub(crate) place: Place,
     /// What has gone to the end behind, when it was asked last.
     pub(crate) progress: Progress,
+    /// When it was seen to have acknowledged something, or nothing was held for it.
+    acknowledged: Instant,
     /// The side whose other one has its tail emulated, until it has acknowledged everything.
     pub(crate) delivers_to: Option<Side>,
 }
@@ -108,21 +123,44 @@ impl Relay {
     pub(crate) fn new(now: Instant, connection: Connection, sockets: [OwnedFd; 2], place: Place) -> Self {
         let progress = Progress::default();
         let directions = Default::default();
-        Relay { connection, sockets, directions, active: now, place, progress, delivers_to: None }
+        Relay {
+            connection,
+            sockets,
+            directions,
+            active: now,
+            place,
+            progress,
+            acknowledged: now,
+            delivers_to: None,
+        }
     }
 
-    /// What has gone to the end behind until now. What the kernel does not say any more is as it was.
-    pub(crate) fn measure(&self) -> Progress {
+    /// Asks what has gone to the end behind until now. What the kernel does not say any more is as it was.
+    pub(crate) fn measure(&mut self, now: Instant) -> Progress {
         let (towards, from) = (self.socket(self.place.behind), self.socket(self.place.behind.other()));
-        let Ok(state) = tcp_state(towards.as_fd()) else { return Progress { held: 0, ..self.progress } };
+        let before = self.progress;
+        let Ok(tcp) = tcp_state(towards.as_fd()) else {
+            self.progress = Progress { held: 0, waiting: 0, ..before };
+            return self.progress;
+        };
         // A socket that is closed has nothing to say of its queues.
         let bytes = |queue: std::io::Result<usize>| queue.map_or(0, |bytes| bytes as u64);
         let in_pipe = self.directions[self.place.behind.other().index()].held();
-        Progress {
-            delivered: state.bytes_acked,
-            held: bytes(receive_queue(from.as_fd())) + in_pipe + bytes(send_queue(towards.as_fd())),
-            min_rtt: state.min_rtt,
+        let held = bytes(receive_queue(from.as_fd())) + in_pipe + bytes(send_queue(towards.as_fd()));
+        if tcp.bytes_acked > before.delivered || before.held == 0 {
+            self.acknowledged = now;
         }
+        let silent = now.saturating_since(self.acknowledged);
+        let backlog = Backlog { held, window: tcp.window, silent, rtt: tcp.rtt };
+        self.progress = Progress {
+            delivered: tcp.bytes_acked,
+            held,
+            waiting: backlog.waits_for_network(),
+            host: backlog.host(),
+            min_rtt: tcp.min_rtt,
+            state: tcp.state,
+        };
+        self.progress
     }
 
     pub(crate) fn socket(&self, side: Side) -> &OwnedFd {
@@ -169,15 +207,17 @@ impl Relay {
         self.delivers_to.is_some_and(|side| self.directions[1 - side.index()].is_closed())
     }
 
-    /// Whether the end on that side has acknowledged everything.
+    /// Whether the end behind has acknowledged everything, as it was measured last.
     pub(crate) fn delivery(&self) -> Delivery {
-        let Some(side) = self.delivers_to else { return Delivery::Done };
-        let socket = self.socket(side);
-        match (sockopt::socket_error(socket), tcp_state(socket.as_fd())) {
-            // FIN-WAIT-2, TIME-WAIT, closed.
-            (Ok(Ok(())), Ok(TcpState { state: 5..=7, .. })) => Delivery::Done,
-            (Ok(Ok(())), Ok(_)) => Delivery::Waits,
-            _ => Delivery::Failed,
+        match self.progress.state {
+            // FIN-WAIT-2, TIME-WAIT.
+            5 | 6 => Delivery::Done,
+            // Closed: TIME-WAIT is over, or the socket has failed.
+            7 => match sockopt::socket_error(self.socket(self.place.behind)) {
+                Ok(Ok(())) => Delivery::Done,
+                _ => Delivery::Failed,
+            },
+            _ => Delivery::Waits,
         }
     }
 

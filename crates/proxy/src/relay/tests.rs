@@ -178,13 +178,13 @@ fn what_the_end_behind_has_not_acknowledged_is_held() {
     server.write_all(&[7; 5000]).unwrap();
     joined.until(|_| joined_received(&client) == 5000);
     // The loopback acknowledges at once what it delivers.
-    let measured = joined.relay.measure();
+    let measured = joined.relay.measure(Instant::ZERO);
     assert_eq!(measured.held, 0);
     assert!((5000..5002).contains(&measured.delivered), "the SYN may count: {measured:?}");
     // Nobody reads: the rest waits in the buffers of the proxy.
     server.set_nonblocking(true).unwrap();
     let mut written = 0_u64;
-    while joined.relay.measure().held == 0 {
+    while joined.relay.measure(Instant::ZERO).held == 0 {
         written += server.write(&vec![7; 65_536]).unwrap_or(0) as u64;
         joined.turn();
         assert!(written < 1 << 30, "the client's buffer has an end");

@@ -5,6 +5,8 @@
 //! emulated link would have sent it; dropped, it goes nowhere. What the kernel sends acknowledges at most what is due. Its plain
 //! acknowledgements stay here, and those that are due leave in their place, with the right edge of the kernel's window.
 //!
+//! Segments beyond the window that has been offered end here: what an end sends against its window, the cell does not pay for.
+//!
 //! No more is ever acknowledged than the kernel has acknowledged: what it has refused would be lost. A FIN is not acknowledged before the
 //! host behind has everything ([`Tails::handle_delivered`]).
 //!
@@ -19,7 +21,7 @@ use std::net::SocketAddr;
 
 use trunkline_packet::TcpFlags;
 use trunkline_trunk::path_tail::{
-    Arrival, CellId, CellLink, DropReason, Estimate, FlowId, Limit, OfferedEdge, PathTail, SegmentAction,
+    Arrival, CellId, CellLink, DropReason, Estimate, FlowId, HostState, Limit, PathTail, SegmentAction,
 };
 use trunkline_units::{Instant, Seq};
 
@@ -45,6 +47,8 @@ pub enum TailAction {
     Swallow,
     /// It ends here, since the emulated link has no room.
     Drop(DropReason),
+    /// It ends here, beyond the window that was offered. What goes to the network, if anything.
+    OutOfWindow(Option<Vec<u8>>),
 }
 
 /// Counts.
@@ -61,8 +65,6 @@ pub struct TailStats {
 #[derive(Debug)]
 struct Flow {
     id: FlowId,
-    /// Acknowledgements that are not due.
-    waiting: u32,
     /// What may be acknowledged, by the emulation.
     due: Seq,
     /// What the kernel has acknowledged, and up to where its window reaches.
@@ -73,9 +75,6 @@ struct Flow {
     front: Seq,
     /// Of the windows that the kernel offers.
     shift: u8,
-    /// The largest window, if it is bounded, and what has been offered.
-    window: Option<u64>,
-    offered: OfferedEdge,
     /// The network's FIN has this sequence number.
     fin: Option<Seq>,
     /// The host behind has everything.
@@ -85,6 +84,7 @@ struct Flow {
 #[derive(Debug, Clone, Copy, Default)]
 struct Handshake {
     offered: Option<u8>,
+    window: u16,
     understood: bool,
     front: Option<Seq>,
 }
@@ -167,6 +167,9 @@ impl Tails {
                 let (handshake, first) = (*handshake, packet.seq() + 1);
                 let id = self.emulation.open(entry.cell, first);
                 self.paths.insert(id, path);
+                if handshake.front.is_some() {
+                    self.emulation.handle_offered(id, first + u32::from(handshake.window));
+                }
                 entry.stage = Stage::Established(Flow::new(id, first, handshake));
             }
             return TailAction::Pass;
@@ -178,23 +181,24 @@ impl Tails {
         if payload > 0 {
             let arrival = Arrival { seq, end, bytes: packet.len() as u32, fin: false };
             match self.emulation.handle_segment(now, flow.id, arrival) {
-                SegmentAction::Accept => {
-                    stats.held += 1;
-                    flow.waiting += 1;
-                }
+                SegmentAction::Accept => stats.held += 1,
                 SegmentAction::Drop(reason) => {
                     stats.dropped += 1;
                     return TailAction::Drop(reason);
                 }
+                SegmentAction::OutOfWindow(again) => {
+                    stats.dropped += 1;
+                    let answer = again.and_then(|_| flow.acknowledge(&mut self.emulation, path));
+                    return TailAction::OutOfWindow(answer);
+                }
                 SegmentAction::Duplicate(again) => answer = again,
                 SegmentAction::Forward => {}
             }
-            flow.window = self.emulation.window(flow.id);
         }
         if flags.contains(TcpFlags::FIN) {
             flow.fin = Some(end);
         }
-        match answer.and_then(|_| flow.acknowledge(path)) {
+        match answer.and_then(|_| flow.acknowledge(&mut self.emulation, path)) {
             Some(acknowledgement) => TailAction::PassAndSend(acknowledgement),
             None => TailAction::Pass,
         }
@@ -208,9 +212,15 @@ impl Tails {
             packet.remove_options();
             let (shift, front) = (packet.window_scale(), packet.seq() + 1);
             match &mut entry.stage {
-                Stage::Opening(handshake) => (handshake.offered, handshake.front) = (shift, Some(front)),
+                Stage::Opening(handshake) => {
+                    (handshake.offered, handshake.front) = (shift, Some(front));
+                    handshake.window = packet.window();
+                }
                 // The answer to a SYN of the network, which the flow began with. Scaling holds if both have offered it.
-                Stage::Established(flow) => (flow.shift, flow.front) = (shift.unwrap_or(0), front),
+                Stage::Established(flow) => {
+                    (flow.shift, flow.front) = (shift.unwrap_or(0), front);
+                    self.emulation.handle_offered(flow.id, packet.ack() + u32::from(packet.window()));
+                }
             }
             return TailAction::Pass;
         }
@@ -227,11 +237,11 @@ impl Tails {
         }
         let ack = flow.allowed();
         // What is due later takes the newest window along.
-        if len == 0 && flow.waiting > 0 && ack == flow.sent {
+        if len == 0 && ack == flow.sent && self.emulation.is_waiting(flow.id) {
             return TailAction::Swallow;
         }
         flow.sent = ack;
-        packet.set_ack(ack, flow.window(ack));
+        packet.set_ack(ack, flow.window(&mut self.emulation, ack));
         TailAction::Pass
     }
 
@@ -241,7 +251,14 @@ impl Tails {
             return None;
         };
         flow.delivered = true;
-        flow.acknowledge(path)
+        flow.acknowledge(&mut self.emulation, path)
+    }
+
+    /// What the host behind does now.
+    pub fn set_host(&mut self, path: Path, host: HostState) {
+        if let Some(Entry { stage: Stage::Established(flow), .. }) = self.entries.get(&path) {
+            self.emulation.set_host(flow.id, host);
+        }
     }
 
     /// When the next acknowledgement is due.
@@ -256,11 +273,10 @@ impl Tails {
             let Some(Entry { cell, stage: Stage::Established(flow) }) = self.entries.get_mut(&path) else {
                 continue;
             };
-            flow.waiting = flow.waiting.saturating_sub(1);
-            (flow.due, flow.window) = (release.ack, self.emulation.window(release.flow));
+            flow.due = release.ack;
             // If the kernel is behind, its own acknowledgement will leave at once.
             if flow.allowed() == release.ack
-                && let Some(packet) = flow.acknowledge(path)
+                && let Some(packet) = flow.acknowledge(&mut self.emulation, path)
             {
                 self.stats.entry(*cell).or_default().released += 1;
                 return Some((path, packet));
@@ -275,14 +291,11 @@ impl Flow {
         let shift = handshake.offered.filter(|_| handshake.understood).unwrap_or(0);
         Flow {
             id,
-            waiting: 0,
             due: first,
             kernel: None,
             sent: first,
             front: handshake.front.unwrap_or(Seq(0)),
             shift,
-            window: None,
-            offered: OfferedEdge::default(),
             fin: None,
             delivered: false,
         }
@@ -299,19 +312,19 @@ impl Flow {
         if self.sent.before(ack) { ack } else { self.sent }
     }
 
-    fn window(&mut self, ack: Seq) -> u16 {
+    fn window(&self, emulation: &mut PathTail, ack: Seq) -> u16 {
         let edge = self.kernel.map_or(ack, |(_, edge)| edge);
-        let edge = if self.delivered { edge } else { self.offered.bound(ack, edge, self.window) };
+        let edge = if self.delivered { edge } else { emulation.offer(self.id, ack, edge) };
         let room = if ack.before(edge) { edge - ack } else { 0 };
         (room >> self.shift).min(u32::from(u16::MAX)) as u16
     }
 
     /// A plain acknowledgement of what may be acknowledged; `None` before the kernel has sent any.
-    fn acknowledge(&mut self, path: Path) -> Option<Vec<u8>> {
+    fn acknowledge(&mut self, emulation: &mut PathTail, path: Path) -> Option<Vec<u8>> {
         self.kernel?;
         let ack = self.allowed();
         self.sent = ack;
-        let window = self.window(ack);
+        let window = self.window(emulation, ack);
         Some(packet::acknowledgement(path, self.front, ack, window))
     }
 }

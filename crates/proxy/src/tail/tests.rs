@@ -74,6 +74,7 @@ impl Harness {
         assert_eq!(offered, [2, 4, 5, 180, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3]);
         let action = harness.incoming(at(0), TcpFlags::SYN | TcpFlags::ACK, NETWORK, 0, &[1, 3, 3, 7]);
         assert_eq!(action, TailAction::Pass);
+        assert_eq!(harness.kernel(0).0, TailAction::Pass);
         harness
     }
 
@@ -233,15 +234,17 @@ fn at_a_measured_rate_windows_are_bounded_and_nothing_is_dropped() {
     let mut harness = Harness::with(&measured);
     // The kernel has room for 64 kB.
     harness.window = 8000;
+    let mut edge = offset(0) + (u32::from(harness.kernel(0).1.window) << 3);
     let estimate = Estimate { rate: Rate::from_mbit(1.0), recovery: Duration::ZERO };
     harness.tails.set_link(at(0), harness.cell, (estimate, measured.limit(estimate.rate)));
-    for number in 0..40 {
-        assert_eq!(harness.data(at(0), number), TailAction::Pass);
-        assert_eq!(harness.kernel(number + 1).0, TailAction::Swallow);
-    }
-    let mut edge = offset(0);
-    let mut left = 40;
-    while let Some(now) = harness.tails.next_release() {
+    let (mut now, mut sent, mut left) = (at(0), 0, 40);
+    while left > 0 {
+        while sent < 40 && offset(sent).before(edge) {
+            assert_eq!(harness.data(now, sent), TailAction::Pass);
+            sent += 1;
+            assert_eq!(harness.kernel(sent).0, TailAction::Swallow);
+        }
+        now = harness.tails.next_release().expect("something waits");
         let (_, packet) = harness.tails.poll_release(now).expect("it is due");
         let seen = see(&packet, Ip::v4().source);
         let offered = seen.ack + (u32::from(seen.window) << 3);
@@ -249,7 +252,45 @@ fn at_a_measured_rate_windows_are_bounded_and_nothing_is_dropped() {
         assert!((19_990..=20_000).contains(&(offered - seen.ack)), "{}", offered - seen.ack);
         (edge, left) = (offered, left - 1);
     }
-    assert_eq!((left, harness.stats().dropped), (0, 0));
+    assert_eq!((sent, harness.tails.next_release(), harness.stats().dropped), (40, None, 0));
     let seen = harness.kernel(40).1;
     assert_eq!(u32::from(seen.window) << 3, 20_000, "the kernel's own too");
+}
+
+#[test]
+fn what_is_beyond_the_offered_window_ends_here_and_is_answered() {
+    let mut harness = Harness::new(ROOMY);
+    assert_eq!(harness.data(at(0), 0), TailAction::Pass);
+    assert_eq!(harness.data(at(0), 7), TailAction::OutOfWindow(None), "what is due next says the window");
+    harness.kernel(1);
+    assert_eq!(harness.released(at(100)), [(EACH, 1)]);
+    for number in 8..2000 {
+        let TailAction::OutOfWindow(Some(answer)) = harness.data(at(100), number) else {
+            panic!("{number} is beyond 8000 bytes")
+        };
+        let seen = see(&answer, Ip::v4().source);
+        assert_eq!((seen.ack, seen.window), (offset(1), 1000));
+    }
+    assert_eq!(harness.tails.next_release(), None, "they take no time on the link");
+    for number in 1..8 {
+        assert_eq!(harness.data(at(100), number), TailAction::Pass);
+    }
+    let released = harness.released(at(1000));
+    assert_eq!(released, [], "the kernel has not acknowledged them");
+    assert_eq!(harness.stats().dropped, 1993);
+}
+
+#[test]
+fn at_a_measured_rate_a_sender_beyond_its_window_delays_nobody() {
+    let measured = CellLink { estimate: None, queue: Some(20_000), packets: None };
+    let mut harness = Harness::with(&measured);
+    // The kernel has room for 64 kB, and 20 kB are offered.
+    harness.window = 8000;
+    let estimate = Estimate { rate: Rate::from_mbit(1.0), recovery: Duration::ZERO };
+    harness.tails.set_link(at(0), harness.cell, (estimate, measured.limit(estimate.rate)));
+    harness.kernel(0);
+    let passed = (0..2000).filter(|number| harness.data(at(0), *number) == TailAction::Pass).count();
+    assert_eq!(passed, 17, "20 kB of segments of 1210 bytes, the last of which begins within them");
+    harness.kernel(17);
+    assert_eq!(harness.released(at(60_000)).last(), Some(&(17 * EACH, 17)));
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use trunkline_packet::{TcpFlags, Version, protocol};
 use trunkline_tcp::{Segment, Settings, State};
-use trunkline_trunk::path_tail::{Estimate, Totals};
-use trunkline_units::Instant;
+use trunkline_trunk::path_tail::{Backlog, Estimate, Totals};
+use trunkline_units::{Instant, Seq};
 
-use super::tail::{Action, Paced, Tail, facing_network};
+use super::tail::{Action, Offer, Paced, Tail, facing_network};
 use super::{Cell, FlowKey, ProxyStats};
 use crate::agenda::Kind;
 use crate::connection::{Connection, ConnectionId, Role};
@@ -28,8 +28,8 @@ struct Flow {
     ends: [ConnectionId; 2],
     /// Whether each half was asked to close.
     closing: [bool; 2],
-    /// Shift of windows that the half that faces the network has offered.
-    offered: Option<u8>,
+    /// What the half that faces the network has offered in its SYN.
+    offered: Option<Offer>,
     paced: Option<Paced>,
     /// What of the proxy's bytes it has been counted with.
     counted: u64,
@@ -37,6 +37,8 @@ struct Flow {
     cell: Option<usize>,
     /// What of the cell's bytes that were delivered it has been counted with.
     delivered: u64,
+    /// When that grew, or data began to wait for the mobile node.
+    moved: Instant,
 }
 
 /// Whether a half that faces the network may acknowledge of itself.
@@ -91,31 +93,38 @@ impl Split {
         }
     }
 
-    /// What the proxy counts of a cell.
-    fn totals(net: &NetworkState, flows: &[Option<Flow>], (cell, delivered): (usize, u64)) -> Totals {
-        let mut totals = Totals { delivered, held: 0, min_rtt: Duration::ZERO, is_busy: false };
-        for flow in flows.iter().flatten().filter(|flow| flow.cell == Some(cell)) {
-            let held = flow.deliverable(net);
-            let min_rtt = net.connections[flow.ends[1].0 as usize].endpoint.min_rtt();
-            if let Some(rtt) = min_rtt.filter(|_| held > 0)
-                && (totals.min_rtt.is_zero() || rtt < totals.min_rtt)
-            {
-                totals.min_rtt = rtt;
-            }
-            totals.held += held;
+    /// Measures the rates of cells, if it is time.
+    fn measure(&mut self, net: &NetworkState) {
+        let Some(tail) =
+            self.tail.as_mut().filter(|tail| tail.next_reading().is_some_and(|at| at <= net.now))
+        else {
+            return;
+        };
+        let total = |delivered: &u64| Totals { delivered: *delivered, ..Totals::default() };
+        let mut totals: Vec<Totals> = self.delivered.iter().map(total).collect();
+        for flow in self.flows.iter().flatten() {
+            let (Some(cell), Some(paced)) = (flow.cell, &flow.paced) else { continue };
+            let far = &net.connections[flow.ends[1].0 as usize].endpoint;
+            let backlog = Backlog {
+                held: flow.deliverable(net),
+                window: far.peer_window(),
+                silent: net.now.saturating_since(flow.moved),
+                rtt: far.srtt().unwrap_or(Duration::ZERO),
+            };
+            totals[cell].add(&backlog, far.min_rtt());
+            tail.emulation.set_host(paced.id, backlog.host());
         }
-        totals
+        tail.follow(net.now, &totals);
     }
 
     /// Measures the rates of cells, and sends the acknowledgements whose time has come.
     pub(super) fn release(&mut self, net: &mut NetworkState, stats: &mut ProxyStats) {
+        self.measure(net);
         let Some(tail) = &mut self.tail else { return };
-        let (flows, delivered) = (&self.flows, &self.delivered);
-        tail.measure(net.now, |cell| Self::totals(net, flows, (cell, delivered[cell])));
         while let Some(release) = tail.emulation.poll_release(net.now) {
             let flow = tail.flow(release.flow).and_then(|flow| self.flows[flow as usize].as_mut());
             let Some(Flow { paced: Some(paced), ends, .. }) = flow else { continue };
-            if let Some(segment) = paced.release(&tail.emulation, release.ack) {
+            if let Some(segment) = paced.release(&mut tail.emulation, release.ack) {
                 stats.released += 1;
                 send(net, ends[0], &segment);
             }
@@ -156,6 +165,12 @@ impl Split {
             }
             match flow.emulate(net, tail, number, (&mut segment, bytes), stats) {
                 Action::Drop => return,
+                Action::OutOfWindow(ack) => {
+                    if let Some(ack) = ack {
+                        flow.acknowledge(net, tail, ack);
+                    }
+                    return;
+                }
                 Action::Duplicate(ack) => answer = ack,
                 Action::Accept => {}
             }
@@ -163,11 +178,9 @@ impl Split {
         net.deliver_segment(end, &packet, &segment);
         net.poll_events(end);
         if inward {
-            flow.flush(net, 0, acks);
-            if let (Some(tail), Some(paced), Some(ack)) = (&self.tail, &mut flow.paced, answer)
-                && let Some(segment) = paced.release(&tail.emulation, ack)
-            {
-                send(net, flow.ends[0], &segment);
+            flow.flush(net, 0, (acks, self.tail.as_mut()));
+            if let (Some(tail), Some(ack)) = (&mut self.tail, answer) {
+                flow.acknowledge(net, tail, ack);
             }
         }
         self.relay(net, number, acks, stats);
@@ -216,6 +229,7 @@ impl Split {
             counted: 0,
             cell,
             delivered: 0,
+            moved: now,
         };
         self.flows[number as usize] = Some(flow);
         self.by_key.insert(key, number);
@@ -259,13 +273,16 @@ impl Split {
         }
         if let Some(cell) = flow.cell {
             let delivered = net.connections[flow.ends[1].0 as usize].endpoint.acknowledged();
+            if delivered > flow.delivered || flow.counted == 0 {
+                flow.moved = net.now;
+            }
             self.delivered[cell] += delivered - flow.delivered;
             flow.delivered = delivered;
         }
         let buffered = flow.buffered(net);
         stats.recount(&mut flow.counted, buffered);
-        flow.flush(net, 0, acks);
-        flow.flush(net, 1, AckPolicy::Forward);
+        flow.flush(net, 0, (acks, self.tail.as_mut()));
+        flow.flush(net, 1, (AckPolicy::Forward, None));
         if flow.ends.iter().all(|end| net.connections[end.0 as usize].endpoint.state() == State::Closed) {
             flow.ends.into_iter().for_each(|end| net.forget(end));
             stats.recount(&mut flow.counted, 0);
@@ -303,7 +320,7 @@ impl Flow {
             return Action::Drop;
         }
         let action = paced.handle_segment(&mut tail.emulation, net.now, segment, bytes);
-        stats.dropped += u64::from(action == Action::Drop);
+        stats.dropped += u64::from(matches!(action, Action::Drop | Action::OutOfWindow(_)));
         stats.held += u64::from(action == Action::Accept && segment.payload > 0);
         action
     }
@@ -360,18 +377,31 @@ impl Flow {
         }
     }
 
-    /// Sends what a half has to send.
-    fn flush(&mut self, net: &mut NetworkState, side: usize, acks: AckPolicy) {
+    /// Acknowledges this to the network, at once.
+    fn acknowledge(&mut self, net: &mut NetworkState, tail: &mut Tail, ack: Seq) {
+        let paced = self.paced.as_mut();
+        if let Some(segment) = paced.and_then(|paced| paced.release(&mut tail.emulation, ack)) {
+            send(net, self.ends[0], &segment);
+        }
+    }
+
+    /// Sends what a half has to send. The emulation paces that of the half that faces the network.
+    fn flush(
+        &mut self,
+        net: &mut NetworkState,
+        side: usize,
+        (acks, mut tail): (AckPolicy, Option<&mut Tail>),
+    ) {
         let now = net.now;
         let end = self.ends[side];
         while let Some(mut segment) = net.connections[end.0 as usize].endpoint.poll_transmit(now) {
             if side == 0 && segment.flags.contains(TcpFlags::SYN) {
-                self.offered = segment.options.window_scale;
+                self.offered = Some(Offer::of(&segment));
             }
             if side == 0
-                && let Some(paced) = &mut self.paced
+                && let (Some(paced), Some(tail)) = (&mut self.paced, &mut tail)
             {
-                segment = paced.rewrite(segment);
+                segment = paced.rewrite(&mut tail.emulation, segment);
                 let plain = segment.sequence_len() == 0 && !segment.flags.intersects(TcpFlags::RST);
                 if plain && acks == AckPolicy::Hold && !paced.over {
                     continue;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Recovery, Segment, Settings};
 use trunkline_trunk::path_tail::{
-    Arrival, CellId, CellLink, Estimate, FlowId, Follower, OfferedEdge, PathTail, SegmentAction, Totals,
+    Arrival, CellId, CellLink, Estimate, FlowId, Follower, PathTail, SegmentAction, Totals,
 };
 use trunkline_units::{Instant, Seq};
 
@@ -64,9 +64,20 @@ pub(super) struct Paced {
     pub(super) over: bool,
     /// Bytes that were accepted, those beyond a gap too.
     pub(super) accepted: u64,
-    /// The largest window, if it is bounded, and what has been offered.
-    window: Option<u64>,
-    offered: OfferedEdge,
+}
+
+/// What the half that faces the network has said in its SYN.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offer {
+    shift: Option<u8>,
+    window: u16,
+}
+
+impl Offer {
+    /// Of a SYN of the half.
+    pub(super) const fn of(syn: &Segment) -> Self {
+        Offer { shift: syn.options.window_scale, window: syn.window }
+    }
 }
 
 /// What the proxy does with a segment from the network's side.
@@ -77,6 +88,8 @@ pub(super) enum Action {
     /// The half has all of it already. If there is an acknowledgement number, the acknowledgement leaves at once.
     Duplicate(Option<Seq>),
     Drop,
+    /// It is beyond the window: dropped too, and answered as a duplicate is.
+    OutOfWindow(Option<Seq>),
 }
 
 impl Paced {
@@ -99,9 +112,9 @@ impl Paced {
                 }
                 SegmentAction::Duplicate(ack) => Action::Duplicate(ack),
                 SegmentAction::Drop(_) => return Action::Drop,
+                SegmentAction::OutOfWindow(ack) => return Action::OutOfWindow(ack),
             };
         }
-        self.window = emulation.window(self.id);
         if segment.flags.contains(TcpFlags::FIN) {
             self.fin = Some(Segment { seq: segment.seq + segment.payload, payload: 0, ..*segment });
             segment.flags = TcpFlags(segment.flags.0 & !TcpFlags::FIN.0);
@@ -115,7 +128,7 @@ impl Paced {
     }
 
     /// The segment to send in place of a segment of the half.
-    pub(super) fn rewrite(&mut self, segment: Segment) -> Segment {
+    pub(super) fn rewrite(&mut self, emulation: &mut PathTail, segment: Segment) -> Segment {
         if segment.sequence_len() == 0 && !segment.flags.intersects(TcpFlags::RST) {
             self.last_ack = Some(segment);
         }
@@ -123,34 +136,37 @@ impl Paced {
             self.front = Some(segment.end());
         }
         if segment.flags.contains(TcpFlags::SYN) {
-            self.offer(segment.options.window_scale);
+            self.offer(emulation, Offer::of(&segment));
         }
-        self.holding_back(segment, self.released)
+        self.holding_back(emulation, segment, self.released)
     }
 
-    /// The half offers windows of this shift, which holds if both do.
-    fn offer(&mut self, shift: Option<u8>) {
-        self.shift = if self.scales { shift.unwrap_or(0) } else { 0 };
+    /// The shift holds if both sides have one; the window of a SYN is never scaled.
+    fn offer(&mut self, emulation: &mut PathTail, offer: Offer) {
+        self.shift = if self.scales { offer.shift.unwrap_or(0) } else { 0 };
+        emulation.handle_offered(self.id, self.first + u32::from(offer.window));
     }
 
     /// An acknowledgement whose time has come.
-    pub(super) fn release(&mut self, emulation: &PathTail, ack: Seq) -> Option<Segment> {
-        (self.released, self.window) = (ack, emulation.window(self.id));
+    pub(super) fn release(&mut self, emulation: &mut PathTail, ack: Seq) -> Option<Segment> {
+        self.released = ack;
         let last_ack = self.last_ack?;
-        Some(Segment { seq: self.front.unwrap_or(last_ack.seq), ..self.holding_back(last_ack, ack) })
+        let seq = self.front.unwrap_or(last_ack.seq);
+        Some(Segment { seq, ..self.holding_back(emulation, last_ack, ack) })
     }
 
     /// The same segment, acknowledging no more than `ack`, with the window's right edge where it was, unless the window is bounded.
-    fn holding_back(&mut self, segment: Segment, ack: Seq) -> Segment {
-        let plain = !segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::SYN);
-        let early = ack.before(segment.ack);
-        if self.over || plain || !(early || self.window.is_some()) {
+    fn holding_back(&mut self, emulation: &mut PathTail, segment: Segment, ack: Seq) -> Segment {
+        if self.over || !segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::SYN) {
             return segment;
         }
-        let ack = if early { ack } else { segment.ack };
+        let ack = if ack.before(segment.ack) { ack } else { segment.ack };
         let edge = segment.ack + (u32::from(segment.window) << self.shift);
-        let edge = self.offered.bound(ack, edge, self.window);
-        let window = ((edge - ack) >> self.shift).min(u32::from(u16::MAX)) as u16;
+        let offered = emulation.offer(self.id, ack, edge);
+        if ack == segment.ack && offered == edge {
+            return segment;
+        }
+        let window = ((offered - ack) >> self.shift).min(u32::from(u16::MAX)) as u16;
         Segment { ack, window, ..segment }
     }
 }
@@ -181,7 +197,7 @@ impl Tail {
         flow: u32,
         mobile: NodeId,
         syn: &Segment,
-        offered: Option<u8>,
+        offered: Option<Offer>,
     ) -> Option<Paced> {
         let (cell, id) = &self.cells[self.cell_of(mobile)?];
         let first = syn.seq + 1;
@@ -204,10 +220,10 @@ impl Tail {
             fin: None,
             over: false,
             accepted: 0,
-            window: None,
-            offered: OfferedEdge::default(),
         };
-        paced.offer(offered);
+        if let Some(offered) = offered {
+            paced.offer(&mut self.emulation, offered);
+        }
         Some(paced)
     }
 
@@ -227,15 +243,12 @@ impl Tail {
         (measured && !self.flows.is_empty()).then_some(self.reading)
     }
 
-    /// Measures, if it is time, the rates of cells whose counts are these, and tells the emulation. `is_busy` is the emulation's to say.
-    pub(super) fn measure(&mut self, now: Instant, totals: impl Fn(usize) -> Totals) {
-        if self.next_reading().is_none_or(|at| now < at) {
-            return;
-        }
+    /// Takes the readings of all cells, by their numbers, and tells the emulation. `is_busy` is the emulation's to say.
+    pub(super) fn follow(&mut self, now: Instant, totals: &[Totals]) {
         self.reading = now + Follower::INTERVAL;
-        for (number, follower) in self.followers.iter_mut().enumerate() {
-            let (Some(follower), (_, id)) = (follower, &self.cells[number]) else { continue };
-            let totals = Totals { is_busy: self.emulation.is_busy(now, *id), ..totals(number) };
+        for ((follower, (_, id)), totals) in self.followers.iter_mut().zip(&self.cells).zip(totals) {
+            let Some(follower) = follower else { continue };
+            let totals = Totals { is_busy: self.emulation.is_busy(now, *id), ..*totals };
             if let Some(link) = follower.handle(now, totals) {
                 self.emulation.set_link(now, *id, link);
             }

@@ -188,3 +188,31 @@ fn a_measured_rate_follows_the_radio_link_and_holds_little() {
         assert!(held < (mbit * 1e6 / 8.0 * 0.5) as u64 + 50_000, "{held} bytes at {mbit} Mbit/s");
     }
 }
+
+#[test]
+fn a_node_that_cannot_take_its_data_takes_nothing_from_the_others_of_a_measured_cell() {
+    let gone = vec![(Duration::from_secs(10), LinkChange::Rate(Rate::from_bits_per_second(0)))];
+    let small = Settings { receive_buffer: 12_000, ..linux() };
+    let cases = [
+        ("out of reach", LinkSettings { changes: gone, ..link(4.0, 20) }, linux()),
+        ("a window of 12 kB and 200 ms", link(4.0, 100), small),
+    ];
+    for (what, radio, tcp) in cases {
+        let measured = |nodes: &[NodeId]| {
+            let link = CellLink { estimate: None, queue: None, packets: None };
+            let tcp = both(Settings { receive_buffer: 2_000_000, send_buffer: 2_000_000, ..linux() });
+            ProxyMode::PathTail(tcp, vec![Cell { link, ..cell(nodes, 0) }])
+        };
+        let mut scene = Scene::new(4, &link(100.0, 20), &[radio, link(4.0, 20)], measured);
+        scene.transfer(0, tcp, None);
+        let other = scene.transfer(1, linux(), None);
+        scene.network.run_until(seconds(15));
+        for _ in 0..6 {
+            let before = scene.only(other).bytes;
+            scene.network.run_for(Duration::from_secs(5));
+            let rate = (scene.only(other).bytes - before) as f64 * 8.0 / 5e6;
+            println!("{what}: {rate} Mbit/s");
+            assert!((3.0..4.0).contains(&rate), "{what}: the other has {rate} Mbit/s of 4");
+        }
+    }
+}

@@ -36,7 +36,7 @@ pub(super) struct Waiting {
     pub(super) flow: FlowId,
     pub(super) ack: Seq,
     pub(super) at: Instant,
-    bytes: u32,
+    pub(super) bytes: u32,
     /// At `since`, `left` of it was still to be sent, in parts of `WHOLE`.
     since: Instant,
     left: u64,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::{Estimate, Limit, RateMeter, Reading};
+use super::{Backlog, Estimate, Limit, RateMeter, Reading};
 
 /// Estimates that differ by less than this part of each other are not told the emulation: each costs a walk over what waits.
 const CHANGE: f64 = 0.01;
@@ -40,16 +40,29 @@ impl CellLink {
 }
 
 /// What the owner counts of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bytes that its hosts have acknowledged, since the start.
     pub delivered: u64,
-    /// Bytes that the proxy has for them now and that they have not acknowledged.
-    pub held: u64,
-    /// The shortest round trip to one of the hosts that data waits for.
+    /// Bytes that wait for the network now ([`Backlog::waits_for_network`]).
+    pub waiting: u64,
+    /// The shortest round trip to one of the hosts that they are for.
     pub min_rtt: Duration,
     /// Whether the emulated link is sending.
     pub is_busy: bool,
+}
+
+impl Totals {
+    /// Adds what the proxy has for one of the hosts, and the shortest round trip to that.
+    pub fn add(&mut self, backlog: &Backlog, min_rtt: Option<Duration>) {
+        let waiting = backlog.waits_for_network();
+        self.waiting += waiting;
+        if let Some(rtt) = min_rtt.filter(|_| waiting > 0)
+            && (self.min_rtt.is_zero() || rtt < self.min_rtt)
+        {
+            self.min_rtt = rtt;
+        }
+    }
 }
 
 /// Follows the rate of a cell that is measured.
@@ -78,7 +91,7 @@ impl Follower {
     pub fn handle(&mut self, now: Instant, totals: Totals) -> Option<(Estimate, Limit)> {
         let reading = Reading {
             delivered: totals.delivered.saturating_sub(self.delivered),
-            held: totals.held,
+            waiting: totals.waiting,
             min_rtt: totals.min_rtt,
             paced: totals.is_busy && self.was_busy,
         };
@@ -122,7 +135,7 @@ mod tests {
         for tick in 1..=100_u64 {
             let totals = Totals {
                 delivered: tick * 50_000,
-                held: 220_000,
+                waiting: 220_000,
                 min_rtt: Duration::from_millis(50),
                 is_busy: true,
             };
@@ -132,5 +145,98 @@ mod tests {
         assert!((1..20).contains(&told.len()), "{told:?}");
         let last = told[told.len() - 1] as f64;
         assert!((0.4..1.05).contains(&(last / 8e6)), "{last}");
+    }
+
+    const TICK: Duration = Follower::INTERVAL;
+    const RTT: Duration = Duration::from_millis(50);
+    /// Bytes a second of the network behind.
+    const NETWORK: f64 = 2.5e6;
+
+    /// A host, and what the proxy has for it: fluid.
+    #[derive(Debug, Clone, Copy)]
+    struct Host {
+        held: f64,
+        /// Of its buffer.
+        room: f64,
+        silent: Duration,
+    }
+
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Pause {
+        /// It does not read.
+        Reading,
+        /// It reads a little.
+        MostReading,
+        /// Nothing reaches it.
+        Reach,
+    }
+
+    /// Two hosts download for `seconds`, and from 10 s to 35 s the first of them has stopped somehow. What the other one gets in each
+    /// second, as a part of the network.
+    fn beside_one_that_stops(pause: Pause, seconds: u32) -> Vec<f64> {
+        const BUFFER: f64 = 1e6;
+        /// What the proxy's sockets hold for a host.
+        const SOCKETS: f64 = 4e6;
+        let mut follower = Follower::new(MEASURED).expect("it is measured");
+        let mut hosts = [Host { held: 0.0, room: BUFFER, silent: Duration::ZERO }; 2];
+        let (dt, mut link, mut delivered) = (TICK.as_secs_f64(), f64::INFINITY, 0.0);
+        let mut got = vec![0.0; seconds as usize];
+        for tick in 0..seconds * 20 {
+            let second = tick / 20;
+            let paused = (10..35).contains(&second);
+            // Senders share the emulated link while the proxy has room.
+            let senders = hosts.iter().filter(|host| host.held < SOCKETS).count().max(1) as f64;
+            for host in hosts.iter_mut().filter(|host| host.held < SOCKETS) {
+                host.held += (link / senders).min(10e6) * dt;
+            }
+            let can_take = |(number, host): (usize, &Host)| {
+                let reachable = !(paused && number == 0 && pause == Pause::Reach);
+                if reachable { host.held.min(host.room) } else { 0.0 }
+            };
+            let takes = [can_take((0, &hosts[0])), can_take((1, &hosts[1]))];
+            let half = NETWORK * dt / 2.0;
+            let part = |one: usize| takes[one].min(half + (half - takes[1 - one]).max(0.0));
+            for (number, bytes) in [part(0), part(1)].into_iter().enumerate() {
+                let host = &mut hosts[number];
+                host.silent = if bytes > 0.0 { Duration::ZERO } else { host.silent + TICK };
+                host.held -= bytes;
+                host.room = match (paused && number == 0).then_some(pause) {
+                    Some(Pause::Reading) => host.room - bytes,
+                    Some(Pause::MostReading) => (host.room - bytes + 1e4 * dt).min(BUFFER),
+                    _ => BUFFER,
+                };
+                delivered += bytes;
+                if number == 1 {
+                    got[second as usize] += bytes / NETWORK;
+                }
+            }
+            let mut totals =
+                Totals { delivered: delivered as u64, is_busy: link < 20e6, ..Totals::default() };
+            for host in hosts {
+                let backlog = Backlog {
+                    held: host.held as u64,
+                    window: host.room as u64,
+                    silent: host.silent,
+                    rtt: RTT,
+                };
+                totals.add(&backlog, Some(RTT));
+            }
+            if let Some((estimate, _)) = follower.handle(Instant::ZERO + TICK * (tick + 1), totals) {
+                link = estimate.rate.bits_per_second() as f64 / 8.0;
+            }
+        }
+        got
+    }
+
+    #[test]
+    fn a_host_that_stops_takes_nothing_from_the_others_of_its_cell() {
+        for pause in [Pause::Reading, Pause::MostReading, Pause::Reach] {
+            let got = beside_one_that_stops(pause, 60);
+            let mean = |from: usize, to: usize| got[from..to].iter().sum::<f64>() / (to - from) as f64;
+            println!("{pause:?}: {got:.2?}");
+            assert!((0.4..0.6).contains(&mean(5, 10)), "{pause:?}: a half each");
+            assert!(mean(12, 35) > 0.85, "{pause:?}: all of it while the first has stopped: {got:.2?}");
+            assert!((0.4..0.7).contains(&mean(40, 60)), "{pause:?}: a half again: {got:.2?}");
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! The rate of a cell, measured: what its hosts acknowledge, averaged over the outages that the emulation is to hide.
 //!
 //! The operator's estimate of bosau2004 is the mean of what the mobile network carries, repairs and outages included (§4). That can be
-//! measured only while data waits for the network: otherwise the senders are slower than it, or the emulated link is. So there are
-//! three cases, told apart by how long the data that waits, `held`, takes to be delivered (Little's law):
+//! measured only while data waits for the network: otherwise the senders are slower than it, the emulated link is, or hosts are. So there
+//! are three cases, told apart by how long the data that waits takes to be delivered (Little's law):
 //!
 //! - More waits than a round trip of the network behind and [`SLACK`] explain: it is full. The estimate is the mean of what is
 //!   delivered, less what makes the surplus go within [`DRAIN`].
-//! - Less waits, and the emulated link is busy: the network may carry more. The estimate grows, doubling within [`DOUBLING`].
-//! - Neither: nothing is learnt.
+//! - Less waits, the emulated link is busy, and hosts get something: the network may carry more. The estimate grows, doubling within
+//!   [`DOUBLING`].
+//! - None of these: nothing is learnt.
 //!
 //! Until the network has been full for [`FIRST`], there is no estimate, and the emulated link delays nothing: a slow start behind the
 //! proxy carries little at first, whatever the network is.
@@ -36,8 +37,8 @@ const MAX_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Reading {
     /// Bytes that its hosts have acknowledged.
     pub delivered: u64,
-    /// Bytes that the proxy has for them now and that they have not acknowledged.
-    pub held: u64,
+    /// Bytes that wait for the network now.
+    pub waiting: u64,
     /// The shortest round trip to one of the hosts that data waits for.
     pub min_rtt: Duration,
     /// Whether the emulated link was busy all the time.
@@ -54,6 +55,8 @@ pub struct RateMeter {
     measured: Duration,
     /// For how long the network has been full, until there is an estimate.
     full: Duration,
+    /// For how long nothing has been delivered.
+    quiet: Duration,
     /// Bytes a second; `None` before the first one.
     estimate: Option<f64>,
 }
@@ -81,8 +84,10 @@ impl RateMeter {
         let seconds = time.as_secs_f64();
         let before = self.mean;
         let is_full =
-            reading.held as f64 > before * (reading.min_rtt + SLACK).as_secs_f64() && reading.held > 0;
-        if !is_full && !reading.paced {
+            reading.waiting as f64 > before * (reading.min_rtt + SLACK).as_secs_f64() && reading.waiting > 0;
+        self.quiet = if reading.delivered > 0 { Duration::ZERO } else { self.quiet + time };
+        let may_carry_more = reading.paced && self.quiet < MEMORY;
+        if !is_full && !may_carry_more {
             return self.estimate();
         }
         // A plain mean at first, then one that forgets.
@@ -95,7 +100,7 @@ impl RateMeter {
                 return self.estimate();
             }
             let wanted = self.mean * (reading.min_rtt + SLACK).as_secs_f64();
-            let surplus = (reading.held as f64 - wanted).max(0.0);
+            let surplus = (reading.waiting as f64 - wanted).max(0.0);
             let drain = (surplus / DRAIN.as_secs_f64()).min(self.mean * MAX_DRAIN);
             self.estimate = Some((self.mean - drain).max(Self::MIN.bits_per_second() as f64 / 8.0));
         } else if let Some(estimate) = &mut self.estimate {
@@ -127,7 +132,7 @@ mod tests {
                 held += arrives - delivered;
                 let reading = Reading {
                     delivered: delivered as u64,
-                    held: held as u64,
+                    waiting: held as u64,
                     min_rtt: Duration::from_millis(50),
                     paced: estimate < sender,
                 };

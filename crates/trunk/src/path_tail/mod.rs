@@ -10,10 +10,16 @@
 //! its own. Acknowledgements are the proxy's only while a connection is established: from its FIN on, the mobile host
 //! alone acknowledges, so that a close that succeeds says that everything has arrived.
 //!
+//! What a host cannot take is not its cell's. A segment beyond the window that its sender was offered is dropped before it takes time on
+//! the emulated link ([`PathTail::offer`]), and what waits for a host that has no room, or does not answer, says nothing of the network
+//! ([`Backlog`]). On a link that bounds windows a flow's part is bounded by its own window, and one whose host takes nothing has none
+//! ([`PathTail::set_host`]).
+//!
 //! The owner keeps the data and delivers it, and asks about a segment only if it has room for it. `now` does not go
 //! backwards.
 
 mod accepted;
+mod backlog;
 mod clamp;
 mod emulation;
 mod follower;
@@ -22,17 +28,18 @@ mod offered;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use trunkline_units::{Instant, Seq};
 
 use accepted::Accepted;
+pub use backlog::{Backlog, HostState};
 pub use clamp::WindowClamp;
 use emulation::Emulation;
 pub use emulation::{Estimate, Limit};
 pub use follower::{CellLink, Follower, Totals};
 pub use meter::{RateMeter, Reading};
-pub use offered::OfferedEdge;
+use offered::OfferedEdge;
 
 /// The least window, bytes: what a sender begins with (RFC 6928).
 const MIN_WINDOW: u64 = 14_600;
@@ -65,6 +72,9 @@ pub enum SegmentAction {
     Accept,
     /// Drop it without an answer.
     Drop(DropReason),
+    /// It begins beyond the window that was offered. Drop it; if there is an acknowledgement number, acknowledge that at once, since it
+    /// may probe the window (RFC 9293 §3.8.6.1).
+    OutOfWindow(Option<Seq>),
     /// All of it was accepted before. Deliver nothing; if there is an acknowledgement number, acknowledge it at once.
     Duplicate(Option<Seq>),
     /// Forward it to the mobile host, and forward that host's acknowledgements: the proxy does not act for this flow.
@@ -76,6 +86,8 @@ pub enum SegmentAction {
 pub enum DropReason {
     /// The emulated link's queue is full.
     QueueFull,
+    /// Its flow has more on the emulated link than its window and as much for headers.
+    ShareFull,
     /// It would make more gaps in the stream than the proxy keeps.
     TooManyGaps,
 }
@@ -101,7 +113,23 @@ struct Flow {
     released: Seq,
     /// Acknowledgements that are still to be released.
     waiting: u32,
+    /// Bytes on the emulated link that they wait for.
+    charged: u64,
+    offered: OfferedEdge,
+    host: HostState,
     established: bool,
+}
+
+impl Flow {
+    /// What a segment is answered with of which nothing is to be kept. If an acknowledgement is on its way, it says the same.
+    fn answer(&self, end: Seq) -> Option<Seq> {
+        (self.waiting == 0 || !self.released.before(end)).then_some(self.released)
+    }
+
+    /// Bytes that it may have on a link that bounds windows. A window of short segments may have as many headers as data.
+    fn max_charge(&self) -> u64 {
+        2 * self.offered.room_from(self.released) + MIN_WINDOW
+    }
 }
 
 /// The emulations of one gateway.
@@ -114,6 +142,8 @@ pub struct PathTail {
     flows: BTreeMap<FlowId, Flow>,
     /// The head of each queue that has one.
     due: BTreeSet<(Instant, CellId)>,
+    /// Acknowledgements that waited for no link.
+    at_once: VecDeque<Release>,
     next_id: u32,
 }
 
@@ -132,8 +162,8 @@ impl PathTail {
 
     /// Adds a cell with this link.
     ///
-    /// A link whose rate is measured bounds [windows](PathTail::window) and drops nothing: its rate changes under the senders, and what
-    /// they have sent at the rate before may exceed its limit by thousands of segments, of which a sender without SACK repairs one in a
+    /// A link whose rate is measured bounds [windows](PathTail::window) and drops nothing within them: its rate changes under the senders,
+    /// and what they have sent at the rate before may exceed its limit by thousands of segments, of which a sender without SACK repairs one in a
     /// round trip while the hosts behind wait for it.
     pub fn add_link(&mut self, link: &CellLink) -> CellId {
         let (estimate, limit) = link.initial();
@@ -144,6 +174,28 @@ impl PathTail {
             emulation.bounds_windows = true;
         }
         cell
+    }
+
+    /// A segment with `ack` is to be sent to the sender of a flow, and the receiver has room up to `edge`. Where the window is to end: there,
+    /// or before it on a link that bounds windows. What begins beyond the end is [`SegmentAction::OutOfWindow`].
+    pub fn offer(&mut self, id: FlowId, ack: Seq, edge: Seq) -> Seq {
+        let bytes = self.window(id);
+        self.flows.get_mut(&id).map_or(edge, |flow| flow.offered.bound(ack, edge, bytes))
+    }
+
+    /// A window that ends at `edge` has gone to the sender of a flow as it was: that of a SYN.
+    pub fn handle_offered(&mut self, id: FlowId, edge: Seq) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.offered.extend(edge);
+        }
+    }
+
+    /// What the host of a flow does. While it takes nothing, its sender does not go at the pace of a link that bounds windows, which the
+    /// others share: acknowledgements are due at once, and end where the proxy has no more room.
+    pub fn set_host(&mut self, flow: FlowId, host: HostState) {
+        if let Some(flow) = self.flows.get_mut(&flow) {
+            flow.host = host;
+        }
     }
 
     /// Bytes of window that the sender of a flow is to be offered; `None` where the emulated link drops what is too much. Flows for which
@@ -226,11 +278,25 @@ impl PathTail {
             return SegmentAction::Forward;
         }
         if flow.accepted.has(arrival.seq, arrival.end) {
-            let again = flow.waiting == 0 || !flow.released.before(arrival.end);
-            return SegmentAction::Duplicate(again.then_some(flow.released));
+            return SegmentAction::Duplicate(flow.answer(arrival.end));
+        }
+        if !flow.offered.allows(arrival.seq) {
+            return SegmentAction::OutOfWindow(flow.answer(arrival.end));
         }
         let Some(emulation) = self.cells.get_mut(&flow.cell) else { return SegmentAction::Forward };
-        if !emulation.bounds_windows && !emulation.has_room(now, arrival.bytes) {
+        if emulation.bounds_windows && flow.host == HostState::Stuck {
+            if flow.accepted.insert(arrival.seq, arrival.end).is_err() {
+                return SegmentAction::Drop(DropReason::TooManyGaps);
+            }
+            self.at_once.push_back(Release { flow: id, ack: flow.accepted.next(), at: now });
+            return SegmentAction::Accept;
+        }
+        let charged = flow.charged + u64::from(arrival.bytes);
+        if emulation.bounds_windows {
+            if charged > flow.max_charge() {
+                return SegmentAction::Drop(DropReason::ShareFull);
+            }
+        } else if !emulation.has_room(now, arrival.bytes) {
             return SegmentAction::Drop(DropReason::QueueFull);
         }
         if flow.accepted.insert(arrival.seq, arrival.end).is_err() {
@@ -238,19 +304,34 @@ impl PathTail {
         }
         emulation.active += u32::from(flow.waiting == 0);
         flow.waiting += 1;
+        flow.charged = charged;
         let (cell, ack, head) = (flow.cell, flow.accepted.next(), emulation.head());
         emulation.push(now, id, ack, arrival.bytes);
         self.reschedule(cell, head);
         SegmentAction::Accept
     }
 
+    /// Whether acknowledgements of a flow are still to be released.
+    pub fn is_waiting(&self, flow: FlowId) -> bool {
+        self.flows.get(&flow).is_some_and(|flow| flow.waiting > 0)
+    }
+
     /// When the next acknowledgement is due.
     pub fn next_release(&self) -> Option<Instant> {
+        if let Some(release) = self.at_once.front() {
+            return Some(release.at);
+        }
         self.due.first().map(|(at, _)| *at).filter(|at| *at < Instant::FAR_FUTURE)
     }
 
     /// The next acknowledgement that is due, if there is one.
     pub fn poll_release(&mut self, now: Instant) -> Option<Release> {
+        while let Some(release) = self.at_once.pop_front() {
+            if let Some(flow) = self.flows.get_mut(&release.flow) {
+                flow.released = release.ack;
+                return Some(release);
+            }
+        }
         loop {
             let (_, cell) = *self.due.first().filter(|(at, _)| *at <= now)?;
             let emulation = self.cells.get_mut(&cell)?;
@@ -259,6 +340,7 @@ impl PathTail {
             self.reschedule(cell, head);
             let Some(flow) = self.flows.get_mut(&waiting.flow) else { continue };
             flow.waiting -= 1;
+            flow.charged -= u64::from(waiting.bytes);
             if flow.waiting == 0
                 && let Some(emulation) = self.cells.get_mut(&flow.cell)
             {
@@ -308,6 +390,9 @@ impl PathTail {
             accepted: Accepted::new(first),
             released: first,
             waiting: 0,
+            charged: 0,
+            offered: OfferedEdge::default(),
+            host: HostState::Taking,
             established: true,
         };
         self.flows.insert(flow, begun);

@@ -87,6 +87,9 @@ fn a_measured_link_drops_nothing_and_bounds_windows_by_what_it_holds() {
     }
     let flows = [0, 1, 2].map(|_| tail.open(cells[0], first()));
     assert_eq!(tail.window(flows[0]), Some(100_000), "it would be the only one");
+    for flow in flows {
+        tail.handle_offered(flow, data(101).seq);
+    }
     for number in 0..100 {
         for flow in &flows[..2] {
             assert_eq!(tail.handle_segment(Instant::ZERO, *flow, data(number)), SegmentAction::Accept);
@@ -206,6 +209,88 @@ fn a_host_that_moves_has_its_new_cells_rate_and_no_acknowledgement_goes_back() {
     assert_eq!(all[0].at, Instant::from_millis(10));
 }
 
+#[test]
+fn what_is_beyond_the_window_takes_no_time_on_the_link_and_is_answered() {
+    for estimate in [Some(kbit(1000)), None] {
+        let mut tail = PathTail::new();
+        let cell = tail.add_link(&CellLink { estimate, queue: Some(1 << 20), packets: None });
+        tail.set_estimate(Instant::ZERO, cell, kbit(1000));
+        let flows = [tail.open(cell, first()), tail.open(cell, first())];
+        for flow in flows {
+            assert_eq!(tail.offer(flow, first(), data(4).seq), data(4).seq);
+        }
+        for number in 4..2000 {
+            let beyond = tail.handle_segment(Instant::ZERO, flows[0], data(number));
+            assert_eq!(beyond, SegmentAction::OutOfWindow(Some(first())), "it may probe the window");
+        }
+        for number in 0..4 {
+            assert_eq!(tail.handle_segment(Instant::ZERO, flows[0], data(number)), SegmentAction::Accept);
+        }
+        let beyond = tail.handle_segment(Instant::ZERO, flows[0], data(4));
+        assert_eq!(beyond, SegmentAction::OutOfWindow(None), "what waits will say it");
+        assert_eq!(tail.handle_segment(Instant::ZERO, flows[1], data(0)), SegmentAction::Accept);
+        let all = released(&mut tail, Instant::from_millis(50));
+        assert_eq!((acks(&all, flows[0]), acks(&all, flows[1])), (vec![1, 2, 3, 4], vec![1]));
+    }
+}
+
+#[test]
+fn a_flow_of_short_or_overlapping_segments_has_its_part_of_a_measured_link_and_no_more() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_link(&CellLink { estimate: None, queue: Some(100_000), packets: None });
+    tail.set_estimate(Instant::ZERO, cell, kbit(1000));
+    let [flow, other] = [tail.open(cell, first()), tail.open(cell, first())];
+    for flow in [flow, other] {
+        tail.offer(flow, first(), first() + 50_000);
+    }
+    // Each brings one byte that is new.
+    let mut taken = 0;
+    for byte in 0..50_000 {
+        let arrival = Arrival { seq: first(), end: first() + byte + 1, bytes: SEGMENT, fin: false };
+        match tail.handle_segment(Instant::ZERO, flow, arrival) {
+            SegmentAction::Accept => taken += u64::from(SEGMENT),
+            action => assert_eq!(action, SegmentAction::Drop(DropReason::ShareFull)),
+        }
+    }
+    assert!(taken > 100_000 && taken <= 2 * 50_000 + MIN_WINDOW, "{taken}");
+    assert_eq!(tail.handle_segment(Instant::ZERO, other, data(0)), SegmentAction::Accept);
+    let all = released(&mut tail, Instant::from_millis(1000));
+    assert_eq!(acks(&all, other), [1], "a second later, not six minutes");
+    assert_eq!(
+        tail.handle_segment(Instant::from_millis(1000), flow, data(8)),
+        SegmentAction::Accept,
+        "room again"
+    );
+}
+
+#[test]
+fn a_flow_whose_host_takes_nothing_takes_no_time_on_a_measured_link() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_link(&CellLink { estimate: None, queue: Some(100_000), packets: None });
+    tail.set_estimate(Instant::ZERO, cell, kbit(1000));
+    let [stuck, other] = [tail.open(cell, first()), tail.open(cell, first())];
+    for flow in [stuck, other] {
+        tail.offer(flow, first(), data(60).seq);
+    }
+    let send = |tail: &mut PathTail, now: u64, flow, number| {
+        assert_eq!(tail.handle_segment(Instant::from_millis(now), flow, data(number)), SegmentAction::Accept);
+    };
+    send(&mut tail, 0, stuck, 0);
+    tail.set_host(stuck, HostState::Stuck);
+    for number in 1..50 {
+        send(&mut tail, 0, stuck, number);
+        assert_eq!(tail.next_release(), Some(Instant::ZERO), "at once");
+    }
+    send(&mut tail, 0, other, 0);
+    let all = released(&mut tail, Instant::from_millis(20));
+    assert_eq!(acks(&all, stuck), (2..=50).collect::<Vec<_>>(), "what it had on the link has been overtaken");
+    assert_eq!((acks(&all, other), all[49].at), (vec![1], Instant::from_millis(20)));
+    assert!(!tail.is_waiting(stuck) && !tail.is_waiting(other));
+    tail.set_host(stuck, HostState::Taking);
+    send(&mut tail, 20, stuck, 50);
+    assert_eq!(tail.next_release(), Some(Instant::from_millis(30)));
+}
+
 /// Whatever arrives: everything accepted is acknowledged, in order, no sooner than the link could have sent it.
 #[test]
 fn releases_are_those_of_a_link_under_any_operations() {
@@ -224,6 +309,7 @@ fn releases_are_those_of_a_link_under_any_operations() {
                 SegmentAction::Accept => accepted += 1,
                 SegmentAction::Drop(_) => dropped += 1,
                 SegmentAction::Duplicate(_) => {}
+                SegmentAction::OutOfWindow(_) => panic!("no window was offered"),
                 SegmentAction::Forward => panic!("no flow was closed"),
             }
             // What is waiting fits, and is served within what the limit takes to send.
