@@ -138,7 +138,7 @@ impl Daemon {
     fn handle_end_of_proxies(&mut self) {
         if let Some(proxies) = &mut self.proxies {
             let reason = proxies.handle_end();
-            tracing::error!("{}: {reason}; a restart of the gateway brings them back", self.config.name);
+            tracing::error!("site {}: {reason}; a restart of the gateway brings them back", self.config.name);
         }
     }
 
