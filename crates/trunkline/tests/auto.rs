@@ -6,7 +6,7 @@ mod common;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use common::{check_stream, edit, ip, lane, setup, sites, wait_for};
+use common::{Checker, check_stream, edit, ip, lane, send, setup, sites, wait_for};
 use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, Wan};
@@ -143,6 +143,32 @@ fn a_lane_in_use_goes_over_to_tcp_when_udp_is_dropped_and_back_without_a_gap() {
     let gap = voice.longest_gap();
     println!("without a datagram for {gap:.0?} on the way back");
     lateness.assert_within("without a datagram on the way back", gap, Duration::from_millis(500));
+}
+
+/// QUIC requires a path to carry 1200 bytes. Where it carries less, short packets are answered and nothing of the data passes,
+/// whichever site sends it.
+#[test]
+fn a_lane_goes_over_to_tcp_where_the_path_carries_less_than_quic_requires() {
+    let test = "a_lane_goes_over_to_tcp_where_the_path_carries_less_than_quic_requires";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &auto()) else { return };
+    let mtu = |bytes: u32| {
+        for gateway in [&scene.t1, &scene.t2] {
+            ip(gateway, &format!("link set wan mtu {bytes}"));
+        }
+    };
+    let hosts = [(&scene.a, Plan::IPV4.a), (&scene.x, Plan::IPV4.x)];
+    for [(from, _), (to, address)] in [hosts, [hosts[1], hosts[0]]] {
+        wait_for("QUIC", BACK, &gateways, || is_over(&gateways, "quic"));
+        mtu(576);
+        let start = Instant::now();
+        let checker = Checker::start(to, address);
+        let sending = send(from, checker.address, 1_000_000, None);
+        wait_for("TCP", BACK, &gateways, || is_over(&gateways, "tcp"));
+        println!("over TCP after {:.1?}", start.elapsed());
+        sending.join().expect("the stream is sent");
+        assert_eq!(checker.finish(), 1_000_000);
+        mtu(1500);
+    }
 }
 
 /// The other site has one transport alone: the lane rides on that.

@@ -20,6 +20,7 @@ use trunkline_trunk::streams::Acknowledged;
 use trunkline_units::Instant;
 
 use super::breaker::Breaker;
+use super::lengths::Lengths;
 use super::signals::Signals;
 use crate::line_limit;
 
@@ -111,6 +112,7 @@ struct Adaptor {
     /// Of a lane that goes without a window.
     breaker: Option<Breaker>,
     mtu: u16,
+    lengths: Lengths,
     initial_window: u64,
     /// Instants of the control count from here.
     start: StdInstant,
@@ -138,6 +140,7 @@ impl Adaptor {
             control,
             breaker: (wanted == Control::Breaker).then(|| Breaker::new(now)),
             mtu,
+            lengths: Lengths::default(),
             initial_window,
             start: now,
             acknowledged,
@@ -175,6 +178,7 @@ impl Adaptor {
         let window = if self.is_free() { u32::MAX } else { self.control.cwnd() };
         let (in_flight, rate) = (self.control.in_flight(), self.control.delivery_rate());
         self.signals.publish(window, self.window(), in_flight, rate);
+        self.signals.set_only_short(self.lengths.is_hole(self.instant(now), self.srtt));
     }
 
     fn check_circuit(&mut self, now: StdInstant, feedback: (u64, u64)) {
@@ -221,6 +225,8 @@ impl Controller for Adaptor {
             self.publish(now);
         }
         let departure = self.control.handle_sent(self.instant(now), bytes as u32);
+        // A batch has packets of one length, and the last may be shorter.
+        self.lengths.handle_sent(self.instant(now), bytes.min(self.mtu.into()), self.srtt);
         if self.departures.len() == MAX_DEPARTURES {
             self.departures.pop_front();
         }
@@ -241,6 +247,7 @@ impl Controller for Adaptor {
         rtt: &RttEstimator,
     ) {
         self.acked += bytes as u32;
+        self.lengths.handle_acknowledged(bytes);
         self.acknowledged.handle_acknowledged(self.instant(sent), bytes);
         self.newest = self.newest.max(Some(sent));
         (self.srtt, self.min_rtt) = (rtt.get(), rtt.min());

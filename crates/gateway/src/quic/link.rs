@@ -102,6 +102,8 @@ pub(super) struct Link {
     pub(super) timer: Option<StdInstant>,
     /// Looks whether the path still carries UDP, if the lane may ride on TCP instead.
     pub(super) watch: Option<Watch>,
+    /// The other end dials its lane, and can over TCP.
+    may_be_dialled_over_tcp: bool,
     /// When it says something though it is idle, and when the other end is gone; of a lane.
     pub(super) keepalive: Option<Keepalive>,
     /// The other end's address as it was told last, and when.
@@ -148,6 +150,7 @@ impl Link {
             deadline: None,
             timer: None,
             watch: None,
+            may_be_dialled_over_tcp: false,
             keepalive: None,
             told,
             asks: false,
@@ -289,11 +292,20 @@ impl Link {
 
     // ------------------------------------------------------------ the path
 
-    /// Begins or ends to watch the path.
-    pub(super) fn set_watched(&mut self, now: StdInstant, watched: bool) {
+    /// Whether its lane may ride on TCP instead. The end that dialled it watches the path then.
+    pub(super) fn set_may_change(&mut self, now: StdInstant, may_change: bool) {
+        let is_dialer = self.inner.side().is_client();
+        let watched = may_change && is_dialer;
+        self.may_be_dialled_over_tcp = may_change && !is_dialer;
         if watched != self.watch.is_some() {
             self.watch = watched.then(|| Watch::new(now));
         }
+    }
+
+    /// What this end sends does not arrive, which the other end, that dialled the lane, cannot see: the lane ends, and is dialled
+    /// again. On such a path a handshake over QUIC does not pass either.
+    pub(super) fn is_to_be_dialled_again(&self) -> bool {
+        self.may_be_dialled_over_tcp && self.signals.is_only_short()
     }
 
     /// Sends a PING with its next packet.
@@ -355,10 +367,10 @@ impl Link {
             keepalive.handle_heard(now, self.inner.remote_address(), rtt, bindings);
         }
         let watch = self.watch.as_mut()?;
-        let mut finding = None;
+        let mut finding = watch.handle_lengths(now, self.signals.is_only_short());
         if has_heard {
             let packets = Packets { sent: stats.path.sent_packets, lost: stats.path.lost_packets };
-            finding = watch.handle_received(now, || packets);
+            finding = finding.or(watch.handle_received(now, || packets));
         }
         if got_data {
             watch.handle_data(now);

@@ -13,7 +13,7 @@
 //! - [`keepalive`]: when an idle connection speaks, and when the other end is gone.
 //! - [`control`], [`breaker`]: the congestion control, and what stands in for it; [`signals`]: what it and the lane tell each other.
 //! - [`link`]: one connection; [`streams`]: its streams.
-//! - [`watch`]: whether the path still carries UDP.
+//! - [`watch`]: whether the path still carries UDP; [`lengths`]: whether it carries packets as long as QUIC requires.
 //! - [`tx`], [`rx`]: the two halves of a lane, between a connection and the edge queues or the device.
 
 mod breaker;
@@ -22,6 +22,7 @@ mod cid;
 mod control;
 mod greetings;
 mod keepalive;
+mod lengths;
 mod link;
 mod port;
 mod rx;
@@ -52,7 +53,7 @@ use self::callers::Callers;
 use self::keepalive::Due;
 use self::link::{CLOSED, FAILED, Link, Shared, Stage};
 use self::signals::Signals;
-use self::watch::Finding;
+use self::watch::{Finding, ONLY_SHORT};
 use crate::config::{DEFAULT_KEEPALIVE, Via};
 use crate::half_open::Reason;
 use crate::handshake::{Hello, Message, Refusal};
@@ -484,6 +485,12 @@ impl Quic {
             link.begin_keepalive(at, self.keepalive, &mut bindings);
             link.look(at, any, &mut bindings)
         };
+        if link.is_to_be_dialled_again() {
+            link.close(at, FAILED, "");
+            self.lanes.remove(&serial);
+            changes.push(Change::Ended { serial, reason: ONLY_SHORT.to_owned(), clean: false });
+            return;
+        }
         match link.poll_keepalive(at) {
             Some(Due::Ping) => self.keepalive(at, link),
             Some(Due::Dead) => {

@@ -32,6 +32,8 @@ pub(super) struct Signals {
     circuit_trips: AtomicU32,
     /// Bytes of the probe for the path's MTU that is in flight; 0 without one.
     probe: AtomicU32,
+    /// Only packets pass that are shorter than QUIC requires.
+    only_short: AtomicBool,
 }
 
 impl Signals {
@@ -50,6 +52,7 @@ impl Signals {
             circuit_open: AtomicBool::new(false),
             circuit_trips: AtomicU32::new(0),
             probe: AtomicU32::new(0),
+            only_short: AtomicBool::new(false),
         })
     }
 
@@ -121,6 +124,15 @@ impl Signals {
 
     pub(super) fn probe(&self) -> u32 {
         self.probe.load(Relaxed)
+    }
+
+    /// Whether only packets pass that are shorter than QUIC requires.
+    pub(super) fn set_only_short(&self, only_short: bool) {
+        self.only_short.store(only_short, Relaxed);
+    }
+
+    pub(super) fn is_only_short(&self) -> bool {
+        self.only_short.load(Relaxed)
     }
 
     /// The lane has handed over so many bytes in all.

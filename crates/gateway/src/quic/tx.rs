@@ -155,9 +155,8 @@ impl QuicTx {
         // What its path has chosen for it stays.
         let chosen = self.chosen_congestion_control().map(|name| CongestionControl::Named(name.into()));
         link.set_control(Control::of(chosen.as_ref().unwrap_or(&group.congestion_control)));
-        // The site that dialled can dial it over TCP.
-        let may_change = group.transport == Transport::Auto && link.inner.side().is_client();
-        link.set_watched(self.shared.to_std(crate::clock::now()), may_change);
+        let may_change = group.transport == Transport::Auto;
+        link.set_may_change(self.shared.to_std(crate::clock::now()), may_change);
         self.apply(&link);
     }
 

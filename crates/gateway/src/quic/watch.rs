@@ -3,7 +3,8 @@
 //! A firewall that begins to drop UDP says nothing; the connection only hears nothing any more. Idle timers take seconds to
 //! find that out. The watch asks instead: when a busy connection has heard nothing for [`QUIET`], it sends a PING, and when
 //! that is not answered in [`Watch::patience`], the path fails. It costs one PING after each burst of traffic. A path also
-//! fails while most packets are lost ([`MAX_LOSS`]).
+//! fails while most packets are lost ([`MAX_LOSS`]), and while it carries only packets that are shorter than QUIC requires
+//! ([`super::lengths`]).
 
 use std::time::{Duration, Instant as StdInstant};
 
@@ -17,6 +18,10 @@ const WINDOW: Duration = Duration::from_secs(1);
 const MAX_LOSS: u64 = 50;
 /// Windows with fewer packets say nothing.
 const MIN_PACKETS: u64 = 20;
+
+/// Why a path fails that is heard of.
+const LOSSY: &str = "most packets are lost";
+pub(super) const ONLY_SHORT: &str = "only packets of less than 1200 bytes pass over UDP";
 
 /// Packets of a connection so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,6 +53,7 @@ pub(super) struct Watch {
     window: (StdInstant, Packets),
     /// Windows after another in which most was lost.
     lossy: u8,
+    only_short: bool,
 }
 
 impl Watch {
@@ -59,6 +65,7 @@ impl Watch {
             failing: None,
             window: (now, Packets::default()),
             lossy: 0,
+            only_short: false,
         }
     }
 
@@ -87,14 +94,30 @@ impl Watch {
         if now.saturating_duration_since(self.window.0) >= WINDOW {
             self.count(now, packets());
         }
-        if self.lossy >= 2 {
-            let again = self.failing.is_none_or(|at| now.saturating_duration_since(at) >= REPEAT);
-            if again {
-                self.failing = Some(now);
-            }
-            return again.then_some(Finding::Failing("most packets are lost"));
+        if self.reason().is_some() {
+            return self.fail(now);
         }
         self.failing.take().map(|_| Finding::Recovered)
+    }
+
+    /// Whether only packets pass that are shorter than QUIC requires.
+    pub(super) fn handle_lengths(&mut self, now: StdInstant, only_short: bool) -> Option<Finding> {
+        self.only_short = only_short;
+        if only_short { self.fail(now) } else { None }
+    }
+
+    /// Why the path fails though something comes.
+    fn reason(&self) -> Option<&'static str> {
+        if self.only_short { Some(ONLY_SHORT) } else { (self.lossy >= 2).then_some(LOSSY) }
+    }
+
+    fn fail(&mut self, now: StdInstant) -> Option<Finding> {
+        let reason = self.reason()?;
+        let again = self.failing.is_none_or(|at| now.saturating_duration_since(at) >= REPEAT);
+        if again {
+            self.failing = Some(now);
+        }
+        again.then_some(Finding::Failing(reason))
     }
 
     fn count(&mut self, now: StdInstant, packets: Packets) {
@@ -117,10 +140,10 @@ impl Watch {
     /// What is due.
     pub(super) fn poll(&mut self, now: StdInstant, rtt: Duration) -> Option<Finding> {
         self.next(rtt).filter(|at| *at <= now)?;
-        if self.lossy >= 2 && self.asked.is_none() && self.failing.is_some() {
+        if let Some(reason) = self.reason().filter(|_| self.asked.is_none() && self.failing.is_some()) {
             // Answers come still; they will say more.
             self.failing = Some(now);
-            return Some(Finding::Failing("most packets are lost"));
+            return Some(Finding::Failing(reason));
         }
         if self.asked.is_none() {
             self.asked = Some(now);
@@ -200,6 +223,20 @@ mod tests {
         watch.handle_data(path.start);
         assert_eq!(watch.poll(path.at(250), rtt), Some(Finding::Ask));
         assert_eq!(watch.next(rtt), Some(path.at(250 + 1850)));
+    }
+
+    #[test]
+    fn a_path_that_carries_only_short_packets_fails_whatever_is_heard() {
+        let mut path = Path::new();
+        path.watch.handle_data(path.at(0));
+        let failing = Finding::Failing(ONLY_SHORT);
+        assert_eq!(path.watch.handle_lengths(path.at(100), false), None);
+        assert_eq!(path.watch.handle_lengths(path.at(2000), true), Some(failing));
+        assert_eq!(path.received(2010, 10, 5), None, "it said so a moment ago, and has not recovered");
+        assert_eq!(path.received(2600, 10, 5), Some(failing));
+        assert_eq!(path.poll(3100), Some(failing));
+        assert_eq!(path.watch.handle_lengths(path.at(3200), false), None);
+        assert_eq!(path.received(3200, 20, 5), Some(Finding::Recovered), "a longer one was acknowledged");
     }
 
     #[test]
