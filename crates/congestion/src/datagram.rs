@@ -14,7 +14,12 @@ use trunkline_units::{Instant, Rate};
 
 use crate::{Ack, Congestion, CongestionAlgorithm, CongestionSignal, Settings};
 
-/// Packets of a lane that may overtake one before it counts as lost; by time it does after 9/8 of a round trip (RFC 9002 §6.1.2).
+/// A packet of a lane that later ones have overtaken counts as lost after so many round trips: its own, and as a reordering window
+/// the longest that RFC 8985 §6.2 lets one grow to. The gateway's library has one threshold for all of a connection, and does not
+/// tell that a packet came after it counted as lost, so the window cannot begin small and adapt.
+pub const TIME_THRESHOLD: u32 = 2;
+
+/// Packets of a lane that may overtake one before it counts as lost, whatever the time.
 /// RFC 9002 §6.1.1 recommends no fewer than three. Batches of a machine with several processors overtake each other, and three
 /// packets are a part of a batch. The receiver of the gateway's library does not take a packet that 128 have overtaken.
 pub const PACKET_THRESHOLD: u32 = 128;

@@ -22,6 +22,6 @@ mod vegas;
 mod window;
 
 pub use controller::{Ack, Congestion, CongestionSignal};
-pub use datagram::{DatagramControl, Departure, Feedback, PACKET_THRESHOLD};
+pub use datagram::{DatagramControl, Departure, Feedback, PACKET_THRESHOLD, TIME_THRESHOLD};
 pub use names::UnknownName;
 pub use settings::{BicVersion, CongestionAlgorithm, Counting, Settings, SlowStart};

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant as StdInstant};
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
-use trunkline_congestion::{CongestionAlgorithm, DatagramControl, Departure, Feedback, Settings};
+use trunkline_congestion::{
+    CongestionAlgorithm, DatagramControl, Departure, Feedback, Settings, TIME_THRESHOLD,
+};
 use trunkline_trunk::CongestionControl;
 use trunkline_trunk::streams::Acknowledged;
 use trunkline_units::Instant;
@@ -212,7 +214,7 @@ impl Adaptor {
 
 impl Controller for Adaptor {
     fn on_sent(&mut self, now: StdInstant, bytes: u64, _last_packet_number: u64) {
-        self.acknowledged.forget_stale(self.instant(now), self.srtt.max(MIN_RTT) * 2);
+        self.acknowledged.forget_stale(self.instant(now), self.srtt.max(MIN_RTT) * (TIME_THRESHOLD + 1));
         self.signals.set_acknowledged(self.acknowledged.position());
         if !self.signals.is_eliciting() {
             return;

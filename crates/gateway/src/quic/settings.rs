@@ -9,7 +9,7 @@ use quinn_proto::{
     ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt,
 };
 
-use trunkline_congestion::PACKET_THRESHOLD;
+use trunkline_congestion::{PACKET_THRESHOLD, TIME_THRESHOLD};
 use trunkline_trunk::Delivery;
 
 use super::callers::LIMITS;
@@ -128,6 +128,7 @@ fn transport(longest: u16, signals: &Arc<Signals>) -> Arc<TransportConfig> {
     discovery.upper_bound(longest).black_hole_cooldown(BLACK_HOLE_COOLDOWN);
     config.mtu_discovery_config(Some(discovery));
     config.packet_threshold(PACKET_THRESHOLD);
+    config.time_threshold(TIME_THRESHOLD as f32);
     config.congestion_controller_factory(Arc::new(Factory(Arc::clone(signals))));
     Arc::new(config)
 }

@@ -48,8 +48,8 @@ impl Acknowledged {
         self.position
     }
 
-    /// What has waited for longer than `limit` while later ones were acknowledged is no packet that would be: pass two round-trip
-    /// times (a lost one is found after 9/8, RFC 9002 §6.1.2). The owner calls it before it sends something.
+    /// What has waited for longer than `limit` while later ones were acknowledged is no packet that would be: pass a round-trip
+    /// time more than that after which a lost one is found. The owner calls it before it sends something.
     pub fn forget_stale(&mut self, now: Instant, limit: Duration) {
         let newest = self.newest;
         let stale = |batch: &Batch| newest > Some(batch.at) && now.saturating_since(batch.at) > limit;

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use trunkline_congestion::{CongestionAlgorithm, DatagramControl, Departure, Feedback, Settings};
+use trunkline_congestion::{
+    CongestionAlgorithm, DatagramControl, Departure, Feedback, Settings, TIME_THRESHOLD,
+};
 use trunkline_trunk::streams::Acknowledged;
 use trunkline_trunk::{Delivery, LaneSnapshot, LaneWindow};
 use trunkline_units::Instant;
@@ -338,7 +340,7 @@ impl Connection {
 
     /// A packet that is to be acknowledged leaves: its number.
     fn handle_sent(&mut self, now: Instant, bytes: u32, content: Content) -> u32 {
-        self.acknowledged.forget_stale(now, self.rtt.smoothed().max(MIN_RTT) * 2);
+        self.acknowledged.forget_stale(now, self.rtt.smoothed().max(MIN_RTT) * (TIME_THRESHOLD + 1));
         if self.handed_over > 0 {
             self.acknowledged.handle_sent(now, bytes.into(), self.handed_over);
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use trunkline_congestion::TIME_THRESHOLD;
+
 use super::arrivals::MAX_ACK_DELAY;
 
 /// Before the first sample (RFC 9002 §6.2.2).
@@ -54,7 +56,7 @@ impl Rtt {
 
     /// How much older than an acknowledged packet one must be to count as lost (RFC 9002 §6.1.2).
     pub(super) fn loss_delay(&self) -> Duration {
-        (self.smoothed().max(self.latest) * 9 / 8).max(GRANULARITY)
+        (self.smoothed().max(self.latest) * TIME_THRESHOLD).max(GRANULARITY)
     }
 
     /// The probe timeout without back-off (RFC 9002 §6.2.1).
@@ -78,7 +80,7 @@ mod tests {
         rtt.update(ms(80), ms(25));
         assert_eq!((rtt.smoothed(), rtt.min(), rtt.probe_timeout()), (ms(80), ms(80), ms(80 + 160 + 25)));
         rtt.update(ms(104), ms(24));
-        assert_eq!((rtt.smoothed(), rtt.loss_delay()), (ms(80), ms(117)));
+        assert_eq!((rtt.smoothed(), rtt.loss_delay()), (ms(80), ms(208)));
         rtt.update(ms(88), ms(20));
         assert_eq!((rtt.smoothed(), rtt.min()), (ms(81), ms(80)));
         // No more than the other end may wait is believed.
