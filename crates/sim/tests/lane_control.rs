@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
+use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::gateway::LaneReport;
 use trunkline_sim::{Network, NodeId, SourceId, TcpTraffic, TrunkId, TrunkSettings};
@@ -116,22 +116,43 @@ fn a_plan_that_names_what_the_lanes_were_opened_with_changes_nothing() {
     assert_ne!(digest(CongestionControl::Named("vegas".into())), as_opened);
 }
 
-/// A lane of datagrams takes each loss for congestion, whoever chooses (docs/decisions/0028).
 #[test]
-fn lanes_of_streams_go_by_their_path_too_and_lanes_of_datagrams_do_not() {
+fn lanes_over_quic_go_by_their_path_too() {
     let lossy = path().loss(Loss::Uniform(0.02));
-    let run = |path: &LinkSettings, delivery| {
-        let mut scene = Scene::new(path, CongestionControl::ByPath, Some(delivery));
+    let run = |path: &LinkSettings, control, delivery| {
+        let mut scene = Scene::new(path, control, Some(delivery));
         scene.network.run_for(SECOND * 20);
         (scene.lane().chosen_congestion_control, scene.mbit(20))
     };
-    let (chosen, rate) = run(&lossy, Delivery::Reliable);
-    assert_eq!(chosen, Some("bbr"));
-    assert!(rate > 12.0, "{rate} Mbit/s of 20");
-    assert_eq!(run(&path(), Delivery::Reliable).0, Some("cubic"));
-    let (chosen, rate) = run(&lossy, Delivery::Datagram);
-    assert_eq!(chosen, None);
-    assert!(rate < 4.0, "{rate} Mbit/s");
+    for delivery in [Delivery::Reliable, Delivery::Datagram] {
+        let (chosen, rate) = run(&lossy, CongestionControl::ByPath, delivery);
+        assert_eq!(chosen, Some("bbr"));
+        let (_, named) = run(&lossy, CongestionControl::Named("cubic".into()), delivery);
+        assert!(rate > 1.5 * named, "{delivery}: {rate} and {named} Mbit/s");
+        // The users of a lane of datagrams see the losses themselves.
+        assert!(delivery == Delivery::Datagram || rate > 12.0, "{rate} Mbit/s of 20");
+        assert_eq!(run(&path(), CongestionControl::ByPath, delivery).0, Some("cubic"));
+    }
+}
+
+/// What is overtaken by less than a round trip is no loss (RFC 8985 §6.2).
+#[test]
+fn lanes_over_quic_keep_their_rate_where_packets_overtake_each_other() {
+    let ms = Duration::from_millis;
+    for jitter in [
+        Jitter::Exponential { mean: ms(4), reorders: true },
+        Jitter::Uniform { max: ms(20), reorders: true },
+        Jitter::Uniform { max: ms(45), reorders: true },
+    ] {
+        let mut path = path();
+        path.impairments.jitter = jitter;
+        for delivery in [Delivery::Datagram, Delivery::Reliable] {
+            let mut scene = Scene::new(&path, CongestionControl::ByPath, Some(delivery));
+            scene.network.run_for(SECOND * 5);
+            let rate = scene.mbit(15);
+            assert!(rate > 14.0, "{delivery}, {jitter:?}: {rate} Mbit/s of 20");
+        }
+    }
 }
 
 /// What a lane holds when its path fails may be lost with it, so users may send that again; the rest waits at the edge.

@@ -121,7 +121,7 @@ impl QuicTx {
     pub(crate) fn stats(&self) -> LaneTxStats {
         let link = self.link.borrow();
         let (bytes, circuit) = (link.bytes_sent(), link.circuit());
-        let chosen = self.chosen_congestion_control();
+        let chosen = self.control.chosen_congestion_control();
         LaneTxStats { frames: self.frames, bytes, circuit, chosen, ..LaneTxStats::default() }
     }
 
@@ -153,16 +153,12 @@ impl QuicTx {
         let mut link = link.borrow_mut();
         link.set_dscp(group.dscp);
         // What its path has chosen for it stays.
-        let chosen = self.chosen_congestion_control().map(|name| CongestionControl::Named(name.into()));
+        let chosen = self.control.chosen_congestion_control();
+        let chosen = chosen.map(|name| CongestionControl::Named(name.into()));
         link.set_control(Control::of(chosen.as_ref().unwrap_or(&group.congestion_control)));
         let may_change = group.transport == Transport::Auto;
         link.set_may_change(self.shared.to_std(crate::clock::now()), may_change);
         self.apply(&link);
-    }
-
-    /// The congestion control that its path has chosen: lanes that repair losses go by their path as lanes over TCP do.
-    fn chosen_congestion_control(&self) -> Option<&'static str> {
-        self.control.chosen_congestion_control().filter(|_| self.delivery() == Delivery::Reliable)
     }
 
     /// Takes the rate that the lane's path grants it.
@@ -176,12 +172,10 @@ impl QuicTx {
     fn apply(&mut self, link: &Link) {
         while let Some(action) = self.control.poll_action() {
             match action {
-                LaneAction::SetCongestionControl { name, .. } if self.delivery() == Delivery::Reliable => {
+                LaneAction::SetCongestionControl { name, .. } => {
                     link.set_control(Control::of(&CongestionControl::Named(name)));
                 }
-                LaneAction::SetCongestionControl { .. }
-                | LaneAction::SetLowWaterMark(_)
-                | LaneAction::SetMaxPacingRate(_) => {}
+                LaneAction::SetLowWaterMark(_) | LaneAction::SetMaxPacingRate(_) => {}
             }
         }
     }

@@ -165,13 +165,11 @@ impl QuicLane {
         })
     }
 
-    /// Changes what the control asks for. Pacing is done where packets leave the edge, there is no low-water mark, and a lane of
-    /// datagrams keeps its congestion control, as in the gateway.
+    /// Changes what the control asks for. Pacing is done where packets leave the edge, and there is no low-water mark, as in the
+    /// gateway.
     fn apply(&mut self) {
         while let Some(action) = self.control.poll_action() {
-            if let LaneAction::SetCongestionControl { name, .. } = action
-                && self.delivery == Delivery::Reliable
-            {
+            if let LaneAction::SetCongestionControl { name, .. } = action {
                 self.connection.control.set_algorithm(congestion_control(&name));
             }
         }
@@ -400,11 +398,10 @@ impl QuicLane {
     }
 
     pub(super) fn report(&self, mode: Option<PathMode>) -> LaneReport {
-        let chosen = self.control.chosen_congestion_control();
         LaneReport {
             snapshot: *self.control.snapshot(),
             pacing: mode.map(|mode| (mode, self.control.grant())),
-            chosen_congestion_control: chosen.filter(|_| self.delivery == Delivery::Reliable),
+            chosen_congestion_control: self.control.chosen_congestion_control(),
             frames: self.frames,
             bytes: self.connection.bytes_sent(),
             compression: trunkline_trunk::compress::CompressorStats::default(),
