@@ -19,7 +19,7 @@ use crate::slots::Key;
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
 const AT_A_TIME: u32 = 64;
-const CLOSE_TIMEOUT: Duration = Duration::from_mins(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What is known of one connection, which its owner keeps.
 #[derive(Debug, Clone, Copy)]
