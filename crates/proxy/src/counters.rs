@@ -63,7 +63,7 @@ counters! {
     tail_held,
     /// Acknowledgements that left when they were due.
     tail_released,
-    /// Segments that an emulated link had no room for.
+    /// Segments that an emulated link had no room for, or beyond the window that their sender was offered.
     tail_dropped,
     /// Packets whose window was lowered.
     clamped,
@@ -104,7 +104,7 @@ counters! {
     tail_held,
     /// Acknowledgements that left when they were due.
     tail_released,
-    /// Segments that the emulated link had no room for.
+    /// Segments that the emulated link had no room for, or beyond the window that their sender was offered.
     tail_dropped,
     /// Packets whose window was lowered.
     clamped,
