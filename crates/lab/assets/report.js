@@ -263,9 +263,9 @@
       return made;
     }
 
-    // A logarithmic axis over less than a decade or two needs marks within it.
+    // A logarithmic axis over less than a decade or two needs marks within it; across there is room for more of them.
     decades(made, ratio, ys) {
-      if (ratio >= 30) return;
+      if (ratio >= (ys ? 30 : 300)) return;
       if (ys) {
         made.min = Math.min(...ys) / 1.1;
         made.max = Math.max(...ys) * 1.1;
