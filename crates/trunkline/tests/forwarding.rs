@@ -10,12 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use common::{ip, peer, setup};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, eth, recv, socket_with};
+use common::{ip, peer, plans, setup};
 use trunkline_packet::build::Ip;
 use trunkline_packet::build::forwardable::{self, Kind};
 use trunkline_packet::{Fragment, Headers, TcpFlags, TcpView, VNET_LEN, protocol};
-use trunkline_testbed::namespace::Offloads;
+use trunkline_testbed::namespace::{Host, Offloads};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Scene, SceneSettings, Wan};
 use trunkline_units::Rng;
@@ -26,8 +25,14 @@ const PACKETS: u64 = 10;
 const BURST: usize = 16;
 /// The last part of the first flow's source; those of the others follow.
 const FIRST: u16 = 100;
-/// The device from which packets come into the first host.
-const DEVICE: &str = "generator";
+/// The device from which packets come into the first host, and the one to which they leave the last.
+const GENERATOR: &str = "generator";
+const SINK: &str = "sink";
+/// Where all of them go: an address behind the last host.
+const DESTINATIONS: [(IpAddr, Plan); 2] = [
+    (IpAddr::V4(Ipv4Addr::new(198, 18, 3, 77)), Plan::IPV4),
+    (IpAddr::V6(Ipv6Addr::new(0xfd00, 3, 0, 0, 0, 0, 0, 77)), Plan::IPV6),
+];
 
 /// A packet, and the flow that it belongs to.
 type Sent = (u16, Vec<u8>);
@@ -40,10 +45,10 @@ fn traffic(seed: u64, has_ipv6: bool) -> Vec<Sent> {
         let kind = Kind::ALL[usize::from(flow) % Kind::ALL.len()];
         let header = if flow % 2 == 0 || !has_ipv6 {
             let source = Ipv4Addr::new(198, 18, 1, (FIRST + flow) as u8);
-            Ip { source: source.into(), destination: Plan::IPV4.x, ..Ip::v4() }
+            Ip { source: source.into(), destination: DESTINATIONS[0].0, ..Ip::v4() }
         } else {
             let source = Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, FIRST + flow);
-            Ip { source: source.into(), destination: Plan::IPV6.x, ..Ip::v6() }
+            Ip { source: source.into(), destination: DESTINATIONS[1].0, ..Ip::v6() }
         };
         let count = 1 + rng.below(PACKETS) as usize;
         let mut packets = forwardable::flow(kind, &header, count, &mut |bound| rng.below(bound));
@@ -75,30 +80,35 @@ fn flow_of(packet: &[u8]) -> Option<u16> {
     network.contains(&headers.source).then_some(flow)
 }
 
-/// Two hosts: packets come into one from a device, as if it were a router, and are seen at the other.
+/// Two hosts as routers: packets come into one from a device, and leave the other to a device, which the kernel gives no
+/// super-packets.
 struct Road<'a> {
     scene: &'a Scene,
-    device: OwnedFd,
-    capture: OwnedFd,
+    generator: OwnedFd,
+    sink: OwnedFd,
     arrived: Vec<Sent>,
 }
 
 impl<'a> Road<'a> {
     fn new(scene: &'a Scene) -> Self {
-        scene.a.forwarding().expect("sysctls");
-        let device = scene.a.run(|| trunkline_linux::open_tun_queue(DEVICE, false)).expect("a device");
-        ip(&scene.a, &format!("link set {DEVICE} up"));
-        let capture = scene.x.run(|| {
-            let (family, kind, flags) = (AddressFamily::PACKET, SocketType::DGRAM, SocketFlags::NONBLOCK);
-            socket_with(family, kind, flags, Some(eth::ALL))
-        });
-        Road { scene, device, capture: capture.expect("a packet socket"), arrived: Vec::new() }
+        let device = |host: &Host, name: &'static str| {
+            host.forwarding().expect("sysctls");
+            let device = host.run(|| trunkline_linux::open_tun_queue(name, false)).expect("a device");
+            ip(host, &format!("link set {name} up"));
+            device
+        };
+        let (generator, sink) = (device(&scene.a, GENERATOR), device(&scene.x, SINK));
+        for (destination, plan) in DESTINATIONS.iter().filter(|(_, plan)| plans(scene).contains(plan)) {
+            ip(&scene.t2, &format!("route add {destination} via {}", plan.x));
+            ip(&scene.x, &format!("route add {destination} dev {SINK}"));
+        }
+        Road { scene, generator, sink, arrived: Vec::new() }
     }
 
     fn read(&mut self) {
         let mut buffer = [0; 70_000];
-        while let Ok((len, _)) = recv(&self.capture, &mut buffer, RecvFlags::empty()) {
-            let packet = &buffer[..len];
+        while let Ok(len) = rustix::io::read(&self.sink, &mut buffer) {
+            let packet = buffer.get(VNET_LEN..len).unwrap_or_default();
             self.arrived.extend(flow_of(packet).map(|flow| (flow, packet.to_vec())));
         }
     }
@@ -124,7 +134,7 @@ impl<'a> Road<'a> {
         for (number, burst) in sent.chunks(BURST).enumerate() {
             for (_, packet) in burst {
                 let written = [&[0; VNET_LEN][..], packet].concat();
-                rustix::io::write(&self.device, &written).expect("the device takes it");
+                rustix::io::write(&self.generator, &written).expect("the device takes it");
             }
             let count = expected.map_or(self.arrived.len() + burst.len(), |expected| expected[number]);
             self.wait(count, Duration::from_millis(100));
