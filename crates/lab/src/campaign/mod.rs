@@ -1,8 +1,8 @@
 //! Running experiments: every point with every seed, over as many threads as wanted, into their directories.
 //!
 //! Runs are independent of each other, each a function of its scenario and seed, so that the order in which they finish changes
-//! nothing of what is left in the end: results are made of runs in the sweep's order. The longest are begun first, by
-//! [estimate](work), so that none is left alone at the end. A run that fails costs itself; one that panics too, since that is a
+//! nothing of what is left in the end: results are made of runs in the sweep's order. Of several at a time the
+//! longest are begun first, by [estimate](work), so that none is left alone at the end; one at a time they run in the sweep's order. A run that fails costs itself; one that panics too, since that is a
 //! mistake of the engine and not of the others.
 
 mod counter;
@@ -221,7 +221,12 @@ pub(crate) fn run_with(
         }
     }
     // Taken from the end. In real time the largest loads go first, since the others have room beside them.
-    let size = |job: &Job| if room.is_bounded() { job.work * job.load } else { job.work };
+    // One at a time they take as long in any order, and whoever watches expects the sweep's.
+    let size = |job: &Job| match options.jobs {
+        0 | 1 => 0.0,
+        _ if room.is_bounded() => job.work * job.load,
+        _ => job.work,
+    };
     jobs.sort_by(|a, b| {
         size(a).total_cmp(&size(b)).then_with(|| (b.study, b.point, b.seed).cmp(&(a.study, a.point, a.seed)))
     });

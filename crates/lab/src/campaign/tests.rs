@@ -230,20 +230,26 @@ fn nothing_is_removed_before_all_directories_are_there_to_write_to() {
 }
 
 #[test]
-fn the_longest_are_begun_first_and_progress_is_told() {
-    let temporary = Temporary::new();
-    let order = Mutex::new(Vec::new());
-    let engine = |scenario: &Scenario, seed| {
-        order.lock().unwrap().push(scenario.links[0].ways[0].rate.bits_per_second() / 1_000_000);
-        Ok(outcome_of(scenario, seed))
-    };
+fn the_longest_of_several_are_begun_first_and_progress_is_told() {
     let mut told = Vec::new();
-    let options = temporary.options(1, Begin::Fresh);
-    run_with(&engine, &[study()], &options, &AtomicBool::new(false), |progress| {
-        told.push((progress.done, progress.total, progress.left.is_some()));
-    })
-    .unwrap();
-    assert_eq!(order.into_inner().unwrap(), [8, 8, 8, 8, 2, 2, 2, 2, 1, 1, 1, 1]);
+    let mut order = |jobs| {
+        let (temporary, order) = (Temporary::new(), Mutex::new(Vec::new()));
+        let engine = |scenario: &Scenario, seed| {
+            order.lock().unwrap().push(scenario.links[0].ways[0].rate.bits_per_second() / 1_000_000);
+            Ok(outcome_of(scenario, seed))
+        };
+        told.clear();
+        let options = temporary.options(jobs, Begin::Fresh);
+        run_with(&engine, &[study()], &options, &AtomicBool::new(false), |progress| {
+            told.push((progress.done, progress.total, progress.left.is_some()));
+        })
+        .unwrap();
+        order.into_inner().unwrap()
+    };
+    // Which of two threads says first that it has begun is chance.
+    let several = order(2);
+    assert!(several[..3] == [8, 8, 8] && several[9..] == [1, 1, 1], "{several:?}");
+    assert_eq!(order(1), [1, 1, 1, 1, 8, 8, 8, 8, 2, 2, 2, 2], "one at a time, in the order of the sweep");
     assert_eq!((told[0], told[1], told.len()), ((0, 12, false), (1, 12, true), 14));
     assert_eq!(told[13], (12, 12, true));
 }
