@@ -358,6 +358,97 @@ fn the_first_signal_ends_every_command_in_the_middle_of_a_run() {
     assert!(!temporary.0.join("packets.pcapng").exists(), "half a capture");
 }
 
+/// A network whose run did not end.
+const OFFICE: &str = r#"
+id = "office"
+title = "A backup and calls over a line of other rates each way"
+duration = "13 s"
+warm_up = "10 s"
+runs = 1
+
+[nodes]
+users = "host"
+cams = "host"
+nas = "host"
+branch = "gateway"
+hq = "gateway"
+servers = "host"
+
+[links.lan-users]
+ends = ["users", "branch"]
+rate = "1 Gbit/s"
+jitter = { max = "0.1 ms" }
+[links.lan-cams]
+ends = ["cams", "branch"]
+like = "lan-users"
+[links.lan-nas]
+ends = ["nas", "branch"]
+like = "lan-users"
+[links.lan-hq]
+ends = ["hq", "servers"]
+like = "lan-users"
+
+[links.dsl]
+ends = ["branch", "hq"]
+rate = "40 Mbit/s"
+delay = "12 ms"
+queue = { discipline = "tail-drop", packets = 300 }
+back = { rate = "100 Mbit/s" }
+
+[traffic.web]
+enabled = false
+kind = "web"
+from = "users"
+to = "servers"
+flows = 20
+[traffic.calls]
+kind = "udp"
+from = "cams"
+to = "servers"
+rate = "9 Mbit/s"
+port = 5004
+dscp = 34
+[traffic.backup]
+kind = "bulk"
+from = "nas"
+to = "servers"
+flows = 4
+port = 873
+
+[trunks.site]
+gateways = ["branch", "hq"]
+[[trunks.site.classes]]
+name = "interactive"
+match = [{ dscp = [34] }, { behaviour = "interactive" }]
+transport = "quic"
+[[trunks.site.classes]]
+name = "tcp"
+match = [{ protocol = "tcp" }]
+transport = "quic"
+[[trunks.site.classes]]
+name = "other"
+transport = "quic"
+"#;
+
+/// The rate that the path grants a lane falls below what the lane has taken, while packets wait for it.
+#[test]
+fn lanes_over_quic_beside_a_backup_do_not_run_for_ever() {
+    let temporary = Temporary::new();
+    fs::write(temporary.0.join("office.toml"), OFFICE).expect("a file");
+    let mut command = temporary.command(&["run", "office.toml"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let begin = Instant::now();
+    let ended = loop {
+        match child.try_wait().expect("wait") {
+            Some(status) => break Some(status),
+            None if begin.elapsed() > Duration::from_secs(300) => break None,
+            None => sleep(Duration::from_millis(50)),
+        }
+    };
+    let _ = child.kill();
+    assert_eq!(ended.and_then(|status| status.code()), Some(0), "after {:?}", begin.elapsed());
+}
+
 /// The signals that a process has a handler for, as bits.
 fn signals_caught(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

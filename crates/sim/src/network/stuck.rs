@@ -57,3 +57,41 @@ impl Network {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use trunkline_link::LinkSettings;
+    use trunkline_units::Rate;
+
+    use super::*;
+
+    fn network() -> Network {
+        let mut network = Network::new(1);
+        let (a, b) = (network.host("a"), network.host("b"));
+        let link = LinkSettings::new(Rate::from_mbit(1.0), std::time::Duration::ZERO);
+        network.connect(a, b, &link, &link);
+        network
+    }
+
+    #[test]
+    fn the_part_is_named_by_its_ends_and_what_it_was_called_for() {
+        let told = [Kind::Arrival, Kind::Free].map(|kind| network().describe(Who { kind, index: 1 }));
+        assert_eq!(
+            told,
+            ["the link from b to a: a packet arrives", "the link from b to a: it may send the next packet"]
+        );
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "time stands still at 2.000000000s: no end of events of the link from a to b: it changes"
+    )]
+    fn a_part_that_is_called_at_the_present_time_for_ever_ends_the_run_with_its_name() {
+        let mut network = network();
+        let at = Instant::from_millis(2000);
+        loop {
+            network.net.agenda.set(Kind::Change, 0, at);
+            network.run_some(&[], at, 1);
+        }
+    }
+}
