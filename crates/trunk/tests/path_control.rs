@@ -625,6 +625,7 @@ fn any_reports_are_survived() {
                     let wild = rng.chance(0.2);
                     let arrival = Arrival {
                         signal: if rng.chance(0.5) { Signal::OneWay } else { Signal::RoundTrip },
+                        paced: Duration::from_micros(now % 20_000),
                         age: rng.chance(0.8).then(|| Duration::from_micros(rng.next_u64() >> 30)),
                         at: Instant::from_nanos(if wild { rng.next_u64() / 2 } else { now * 1000 }),
                         bytes: if wild { rng.next_u64() } else { now / 10 },

@@ -126,7 +126,7 @@ impl Tcp {
         }
         let newly = acknowledged.saturating_sub(self.acknowledged);
         if newly > 0 {
-            let bounded = self.in_flight as f64 + newly as f64 + PACKET as f64 >= self.cwnd;
+            let bounded = self.in_flight as f64 + newly as f64 + 2.0 * PACKET as f64 >= self.cwnd;
             self.acknowledged = acknowledged;
             let rest = self.flight.split_off(&acknowledged);
             for (len, _, has, lost) in std::mem::replace(&mut self.flight, rest).values() {
