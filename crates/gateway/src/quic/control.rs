@@ -248,6 +248,7 @@ impl Controller for Adaptor {
         _app_limited: bool,
         rtt: &RttEstimator,
     ) {
+        self.signals.handle_acked_packet();
         self.acked += bytes as u32;
         self.lengths.handle_acknowledged(bytes);
         self.acknowledged.handle_acknowledged(self.instant(sent), bytes);

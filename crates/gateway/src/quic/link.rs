@@ -525,9 +525,9 @@ impl Link {
         self.streams.as_ref().map(|_| self.signals.acknowledged())
     }
 
-    /// Frames of acknowledgements that have come.
-    pub(super) fn acknowledgements(&self) -> u64 {
-        self.inner.stats().frame_rx.acks
+    /// Packets that the other end has acknowledged, modulo 2^32. Frames of acknowledgements say less: they come again.
+    pub(super) fn acked_packets(&self) -> u32 {
+        self.signals.acked_packets()
     }
 
     /// Bytes of packets that were lost.
@@ -565,7 +565,7 @@ impl Link {
             notsent: self.unsent() as u32,
             unacked: self.in_flight() as u32 / mtu,
             last_sent_ms: 0,
-            delivered: self.acknowledgements() as u32,
+            delivered: self.acked_packets(),
         }
     }
 }

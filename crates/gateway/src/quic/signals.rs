@@ -32,6 +32,8 @@ pub(super) struct Signals {
     circuit_trips: AtomicU32,
     /// Bytes of the probe for the path's MTU that is in flight; 0 without one.
     probe: AtomicU32,
+    /// Packets that the other end has acknowledged, modulo 2^32.
+    acked_packets: AtomicU32,
     /// Only packets pass that are shorter than QUIC requires.
     only_short: AtomicBool,
 }
@@ -52,6 +54,7 @@ impl Signals {
             circuit_open: AtomicBool::new(false),
             circuit_trips: AtomicU32::new(0),
             probe: AtomicU32::new(0),
+            acked_packets: AtomicU32::new(0),
             only_short: AtomicBool::new(false),
         })
     }
@@ -133,6 +136,15 @@ impl Signals {
 
     pub(super) fn is_only_short(&self) -> bool {
         self.only_short.load(Relaxed)
+    }
+
+    /// The other end has acknowledged one packet more.
+    pub(super) fn handle_acked_packet(&self) {
+        self.acked_packets.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn acked_packets(&self) -> u32 {
+        self.acked_packets.load(Relaxed)
     }
 
     /// The lane has handed over so many bytes in all.

@@ -76,8 +76,8 @@ pub(crate) struct QuicTx {
     frames: u64,
     /// Since when the lane has delivered nothing of what it holds.
     stalled_since: Option<Instant>,
-    /// Acknowledgements that have come, and when that was first seen.
-    heard: (u64, Instant),
+    /// Packets that were acknowledged, and when that was first seen.
+    heard: (u32, Instant),
 }
 
 impl QuicTx {
@@ -138,9 +138,9 @@ impl QuicTx {
     /// What the connection knows of the lane's path.
     pub(crate) fn sign(&mut self, now: Instant) -> LaneSign {
         let link = self.link.borrow();
-        let acknowledgements = link.acknowledgements();
-        if acknowledgements != self.heard.0 {
-            self.heard = (acknowledgements, now);
+        let acked = link.acked_packets();
+        if acked != self.heard.0 {
+            self.heard = (acked, now);
         }
         LaneSign { outstanding: link.in_flight() > 0, heard: self.heard.1, srtt: Some(link.inner.rtt()) }
     }
