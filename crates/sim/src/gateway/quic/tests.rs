@@ -124,9 +124,12 @@ fn silence_makes_probes_leave_whatever_the_window_says_and_no_loss() {
     assert_eq!(ends[0].stats.timeouts, 1);
     ends[0].handle_timeout(at(525 + 650));
     assert_eq!(ends[0].stats.timeouts, 2);
-    // Once a probe is acknowledged, what is older by two round trips is lost. It left at one time: no persistent congestion.
+    // Once a probe is acknowledged, after 725 ms, what is older than two such round trips is lost. It left at one time: no persistent
+    // congestion.
     arrive(&mut ends, at(1200), probes[1]);
     acknowledge(&mut ends, at(1250));
+    assert_eq!((ends[0].stats.lost, ends[0].next_timeout()), (0, Some(at(1650))));
+    ends[0].handle_timeout(at(1650));
     assert_eq!(ends[0].stats.lost as usize, sent);
     assert_eq!(ends[0].control.cwnd(), cwnd / 2);
     assert_eq!(ends[0].probe_timeouts, 0);
