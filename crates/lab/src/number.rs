@@ -206,7 +206,6 @@ mod tests {
             show(-0.0, "1"),
             rounded(-0.0),
             with_interval(-0.0, None),
-            with_interval(-0.001, Some(0.5)),
             with_interval(-0.0, Some(0.5)),
             as_published(-0.0),
             ratio(-0.0),
