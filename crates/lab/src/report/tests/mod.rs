@@ -356,7 +356,7 @@ fn values_of_completed_transfers_alone_are_marked_where_many_are_missing_and_the
         let made = made.map(|(name, mean)| (name.to_owned(), of(mean)));
         result.metrics.extend(made);
     }
-    let said = "† Of completed transfers alone: 9 of 14 of tcp (trunks: without). Those that are missing took longest.";
+    let said = "† Of completed transfers alone: 9 of 14 of tcp (Trunks: without). Those that are missing took longest.";
     let grids = table::all(&sample.material());
     let row = grids[0].rows.iter().find(|row| row.labels == ["a request (ms)"]).expect("the row");
     assert_eq!(row.cells, ["120 †", "120"]);
