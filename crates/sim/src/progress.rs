@@ -65,7 +65,7 @@ mod tests {
     fn stuck(events: u32, nanos: u64, part: impl Fn(u32) -> Who) -> Option<u32> {
         let mut progress = Progress::default();
         (1..=events).find(|event| {
-            progress.is_stuck(Instant::from_nanos(7 << 30 | u64::from(*event) * nanos), part(*event))
+            progress.is_stuck(Instant::from_nanos((7 << 30) + u64::from(*event) * nanos), part(*event))
         })
     }
 

@@ -163,7 +163,9 @@ impl Site {
         let (header_len, merged) = (run.header_len(), run.count() > 1);
         let (header, offload) = run.finish();
         let mut whole = header.to_vec();
-        packets.iter().for_each(|packet| whole.extend_from_slice(&packet[header_len..]));
+        for packet in &packets {
+            whole.extend_from_slice(&packet[header_len..]);
+        }
         let headers = Headers::parse(&whole, whole.len()).expect("a run is a packet");
         let mut segmenter = Segmenter::new(&whole, &headers, offload).expect("its offload fits");
         let mut segment = vec![0; segmenter.longest()];
@@ -196,20 +198,23 @@ fn sequence(packet: &[u8]) -> Option<(Seq, Seq)> {
     (len > 0).then(|| (Seq(view.seq()), Seq(view.seq()) + len))
 }
 
+/// A flow, and the sequence numbers of a packet of it, if it has some.
+type Bytes = (usize, Option<(Seq, Seq)>);
+
 /// Which bytes of which flow are in the trunk.
 #[derive(Default)]
 struct InTrunk {
-    waiting: VecDeque<(usize, Option<(Seq, Seq)>)>,
-    lane: VecDeque<(u64, usize, Option<(Seq, Seq)>)>,
+    waiting: VecDeque<Bytes>,
+    /// By the position at which each ends.
+    lane: VecDeque<(u64, Bytes)>,
 }
 
 impl InTrunk {
     /// Whether all of these bytes will be delivered.
     fn has(&self, flow: usize, (seq, end): (Seq, Seq)) -> bool {
-        let lane = self.lane.iter().map(|(_, flow, range)| (flow, range));
-        let all = self.waiting.iter().map(|(flow, range)| (flow, range)).chain(lane);
+        let all = self.waiting.iter().chain(self.lane.iter().map(|(_, bytes)| bytes));
         let ranges: Vec<(Seq, Seq)> =
-            all.filter(|(of, _)| **of == flow).filter_map(|(_, range)| *range).collect();
+            all.filter(|(of, _)| *of == flow).filter_map(|(_, range)| *range).collect();
         let inside = |at: Seq| ranges.iter().any(|(from, to)| !at.before(*from) && at.before(*to));
         (0..end - seq).all(|more| inside(seq + more))
     }
@@ -247,7 +252,7 @@ fn transmit(
         *position += packet.bytes.len() as u64;
         transmitter.handle_transmitted(LANE, *position);
         let (flow, range) = in_trunk.waiting.pop_front().expect("it waited");
-        in_trunk.lane.push_back((*position, flow, range));
+        in_trunk.lane.push_back((*position, (flow, range)));
         for (head, packet) in lane.carry(now, &packet) {
             site.handle(head, packet);
         }
@@ -267,7 +272,7 @@ fn differences(seed: u64, what: &str, lane: &mut Lane) -> usize {
         let left: Vec<usize> = (0..sending.len()).filter(|flow| !sending[*flow].packets.is_empty()).collect();
         let Some(flow) = left.get(rng.below(left.len().max(1) as u64) as usize).copied() else { break };
         // Runs stay together now and then.
-        for _ in 0..1 + rng.below(8) {
+        for _ in 0..=rng.below(8) {
             let Some(bytes) = sending[flow].packets.pop_front() else { break };
             let range = sequence(&bytes);
             match offer(&mut transmitter, now, Whole::new(bytes.clone())) {
@@ -294,7 +299,7 @@ fn differences(seed: u64, what: &str, lane: &mut Lane) -> usize {
         if rng.chance(0.3) {
             let delivered = position - rng.below(3000).min(position);
             transmitter.handle_delivered(LANE, delivered);
-            while in_trunk.lane.front().is_some_and(|(end, ..)| *end <= delivered) {
+            while in_trunk.lane.front().is_some_and(|(end, _)| *end <= delivered) {
                 in_trunk.lane.pop_front();
             }
         }

@@ -91,17 +91,16 @@ impl Tcp {
         let is_lost = |(_, (_, _, has, lost)): &(&u64, &(u64, u64, bool, bool))| *lost && !has;
         let lost = if self.lost > 0 { self.flight.iter().find(is_lost) } else { None };
         let lost = lost.map(|(start, (len, ..))| (*start, *len));
-        let (start, bytes, retransmitted) = match lost {
-            Some((start, len)) => (start, len, true),
-            None => {
-                let window = self.read + Self::RECEIVE_BUFFER;
-                let bytes = PACKET.min(self.written - self.next).min(window.saturating_sub(self.next));
-                if bytes == 0 {
-                    return None;
-                }
-                self.next += bytes;
-                (self.next - bytes, bytes, false)
+        let (start, bytes, retransmitted) = if let Some((start, len)) = lost {
+            (start, len, true)
+        } else {
+            let window = self.read + Self::RECEIVE_BUFFER;
+            let bytes = PACKET.min(self.written - self.next).min(window.saturating_sub(self.next));
+            if bytes == 0 {
+                return None;
             }
+            self.next += bytes;
+            (self.next - bytes, bytes, false)
         };
         self.flight.insert(start, (bytes, now, false, false));
         self.in_flight += bytes;
@@ -554,7 +553,7 @@ impl World {
         (self.delivered - before) as f64 * 8e3 / ms as f64
     }
 
-    fn tell(&mut self, what: String) {
+    fn tell(&mut self, what: &str) {
         self.story.push(format!("{:.1} s: {what}", self.now as f64 / 1e3));
     }
 
@@ -564,33 +563,33 @@ impl World {
         let long = 100 + self.rng.below(longest);
         match self.rng.below(11) {
             0 | 1 => {
-                self.tell(format!("a cut of {long} ms"));
+                self.tell(&format!("a cut of {long} ms"));
                 self.cut = true;
                 self.run(long);
                 self.cut = false;
             }
             2 => {
-                self.tell(format!("the far gateway stands still for {long} ms"));
+                self.tell(&format!("the far gateway stands still for {long} ms"));
                 self.stopped[1] = self.now + long;
                 self.run(long);
             }
             3 => {
-                self.tell(format!("the near gateway stands still for {long} ms"));
+                self.tell(&format!("the near gateway stands still for {long} ms"));
                 self.stopped[0] = self.now + long;
                 self.run(long);
             }
             4 => {
                 self.capacity = [5e6, 20e6, 50e6][self.rng.below(3) as usize];
-                self.tell(format!("{} Mbit/s", self.capacity / 1e6));
+                self.tell(&format!("{} Mbit/s", self.capacity / 1e6));
             }
             5 => {
                 self.one_way = [1, 10, 25, 60][self.rng.below(4) as usize];
-                self.tell(format!("{} ms there and as long back", self.one_way));
+                self.tell(&format!("{} ms there and as long back", self.one_way));
             }
             6 => {
                 // A new address, or a peer that started again: all lanes end, at once or one after the other.
                 let (one_by_one, restarts) = (self.rng.chance(0.5), self.rng.chance(0.5));
-                self.tell(format!(
+                self.tell(&format!(
                     "all lanes end after {long} ms of silence, restart {restarts}, in turn {one_by_one}"
                 ));
                 self.cut = true;
@@ -615,25 +614,25 @@ impl World {
             }
             7 => {
                 let number = self.rng.below(self.lanes.len() as u64) as usize;
-                self.tell(format!("lane {number} ends"));
+                self.tell(&format!("lane {number} ends"));
                 self.disconnect(number);
                 self.run(long / 10);
                 self.lanes[number] = self.connect(number);
             }
             8 => {
                 self.loss = [0.001, 0.02, 0.2][self.rng.below(3) as usize];
-                self.tell(format!("loss of {} for {long} ms", self.loss));
+                self.tell(&format!("loss of {} for {long} ms", self.loss));
                 self.run(long);
                 self.loss = 0.0;
             }
             9 => {
-                self.tell(format!("little to send for {long} ms"));
+                self.tell(&format!("little to send for {long} ms"));
                 self.busy.fill(false);
                 self.run(long);
                 self.busy.fill(true);
             }
             _ => {
-                self.tell(format!("nothing for {long} ms"));
+                self.tell(&format!("nothing for {long} ms"));
                 self.run(long);
             }
         }
@@ -662,19 +661,19 @@ fn state(status: &PathStatus) -> String {
 fn part(seed: u64) -> (f64, String) {
     let mut world = World::new(seed);
     world.run(4000);
-    for _ in 0..1 + world.rng.below(6) {
+    for _ in 0..=world.rng.below(6) {
         world.event();
         if world.rng.chance(0.5) {
             let quiet = world.rng.below(3000);
             world.run(quiet);
         }
     }
-    world.tell("all is well".to_owned());
+    world.tell("all is well");
     // Time-outs that have backed off run out within as long as the last cut again.
     for _ in 0..25 {
         let rate = world.run(1000);
         let state: Vec<String> = world.paths.status().iter().map(|(_, status)| state(status)).collect();
-        world.tell(format!("{:.2} Mbit/s {}", rate / 1e6, state.join(" ")));
+        world.tell(&format!("{:.2} Mbit/s {}", rate / 1e6, state.join(" ")));
     }
     let rate = world.run(5000);
     let status: Vec<String> = world.paths.status().iter().map(|(_, status)| format!("{status:?}")).collect();
@@ -696,6 +695,7 @@ fn part(seed: u64) -> (f64, String) {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the long form of a test is asked for by its environment")]
 fn a_path_that_is_whole_again_carries_its_whole_rate_whatever_happened_before() {
     let number =
         |name: &str, usual| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));

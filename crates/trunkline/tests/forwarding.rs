@@ -59,7 +59,7 @@ fn traffic(seed: u64, has_ipv6: bool) -> Vec<Sent> {
     while !flows.is_empty() {
         let at = rng.below(flows.len() as u64) as usize;
         let (flow, packets) = &mut flows[at];
-        for _ in 0..1 + rng.below(4) {
+        for _ in 0..=rng.below(4) {
             sent.extend(packets.pop().map(|packet| (*flow, packet)));
         }
         if packets.is_empty() {
@@ -106,7 +106,7 @@ impl<'a> Road<'a> {
     }
 
     fn read(&mut self) {
-        let mut buffer = [0; 70_000];
+        let mut buffer = vec![0; 70_000];
         while let Ok(len) = rustix::io::read(&self.sink, &mut buffer) {
             let packet = buffer.get(VNET_LEN..len).unwrap_or_default();
             self.arrived.extend(flow_of(packet).map(|flow| (flow, packet.to_vec())));

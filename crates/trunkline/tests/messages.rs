@@ -98,9 +98,9 @@ fn reload(directory: &Directory) -> String {
 
 #[test]
 fn lanes_of_a_peer_that_come_and_go_have_a_bounded_log() {
+    const TIMES: u64 = 100;
     let test = "lanes_of_a_peer_that_come_and_go_have_a_bounded_log";
     let Some(mut site) = Site::new(test, "198.19.2.1/32") else { return };
-    const TIMES: u64 = 100;
     for time in 1..=TIMES {
         let lane = site.lane();
         until("the lane is up", || site.established() == time);

@@ -48,7 +48,9 @@ fn lanes_come_up_and_carry_full_packets_where_long_packets_vanish() {
         [(&[forward, backward], 1400), (&[forward], 1492), (&[backward], 1492), (&[forward, backward], 600)];
     for (ways, longest) in cases {
         let Some((scene, link)) = scene(test) else { return };
-        ways.iter().for_each(|way| swallow(&link, *way, longest));
+        for way in ways {
+            swallow(&link, *way, longest);
+        }
         let gateways = scene.start_gateways(&setup(Encryption::Tls)).expect("all lanes are up");
         both_ways(&scene);
         assert!(log_has(&gateways, BOUND), "{ways:?}, {longest}: what the path swallowed?");
@@ -82,9 +84,13 @@ fn a_transfer_goes_on_when_its_path_begins_to_swallow_long_packets() {
 #[test]
 fn segments_are_long_again_when_the_path_takes_them() {
     let Some((scene, link)) = scene("segments_are_long_again_when_the_path_takes_them") else { return };
-    Direction::BOTH.into_iter().for_each(|way| swallow(&link, way, 1400));
+    for way in Direction::BOTH {
+        swallow(&link, way, 1400);
+    }
     let gateways = scene.start_gateways(&setup(Encryption::Tls)).expect("all lanes are up");
-    Direction::BOTH.into_iter().for_each(|way| swallow(&link, way, 1500));
+    for way in Direction::BOTH {
+        swallow(&link, way, 1500);
+    }
     // A change of the network has the gateway try at once what it tries each ten minutes.
     ip(&scene.t1, "address add 198.18.77.1/32 dev wan");
     wait_for("long segments", LIMIT, &gateways, || log_has(&gateways, "long packets get through again"));

@@ -127,7 +127,9 @@ fn outage(scene: &Scene, gateways: &Gateways, cut: Duration) -> Vec<Duration> {
 const BACK: Duration = Duration::from_secs(4);
 
 fn assert_back(lateness: &Lateness, what: &str, took: &[Duration]) {
-    took.iter().for_each(|took| lateness.assert_within(what, *took, BACK));
+    for took in took {
+        lateness.assert_within(what, *took, BACK);
+    }
 }
 
 fn cut_for(test: &str, cut: Duration) {

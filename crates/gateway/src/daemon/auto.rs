@@ -90,11 +90,12 @@ impl Daemon {
             return;
         }
         let path_label = self.path_label(&path);
-        match max_segment {
-            Some(bytes) => tracing::warn!(
+        if let Some(bytes) = max_segment {
+            tracing::warn!(
                 "peer {path_label}: long packets do not get through, and nothing says so: segments of lanes have at most {bytes} bytes"
-            ),
-            None => tracing::info!("peer {path_label}: long packets get through again"),
+            );
+        } else {
+            tracing::info!("peer {path_label}: long packets get through again");
         }
         let change = if max_segment.is_some() { Change::Anew } else { Change::Lengthen };
         for lane in self.lanes_over_tcp(path).into_iter().filter(|lane| lane.max_segment != max_segment) {

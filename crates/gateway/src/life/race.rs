@@ -102,7 +102,7 @@ impl Race {
 /// All races.
 #[derive(Debug, Default)]
 pub(crate) struct Races {
-    races: BTreeMap<RaceId, Race>,
+    by_id: BTreeMap<RaceId, Race>,
     due: BTreeSet<(Instant, RaceId)>,
     last: u64,
 }
@@ -126,7 +126,7 @@ impl Races {
             last_number: 0,
             scheduled: None,
         };
-        self.races.insert(id, race);
+        self.by_id.insert(id, race);
         self.schedule(id);
         id
     }
@@ -134,7 +134,7 @@ impl Races {
     /// What is due.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<RaceAction> {
         let (_, id) = *self.due.first().filter(|(at, _)| *at <= now)?;
-        let race = self.races.get_mut(&id)?;
+        let race = self.by_id.get_mut(&id)?;
         let look = race.running.iter_mut().find(|(_, running)| running.look_at.is_some_and(|at| at <= now));
         let action = if let Some((number, running)) = look {
             running.look_at = None;
@@ -158,12 +158,12 @@ impl Races {
 
     /// A candidate that was begun and has not ended.
     pub(crate) fn candidate(&self, id: CandidateId) -> Option<DialCandidate> {
-        Some(self.races.get(&id.race)?.running.get(&id.number)?.candidate)
+        Some(self.by_id.get(&id.race)?.running.get(&id.number)?.candidate)
     }
 
     /// A candidate over TCP has connected, and its handshake begins: others wait for it.
     pub(crate) fn handle_connected(&mut self, now: Instant, id: CandidateId) {
-        let Some(race) = self.races.get_mut(&id.race) else { return };
+        let Some(race) = self.by_id.get_mut(&id.race) else { return };
         let Some(running) = race.running.get_mut(&id.number) else { return };
         let round_trip = now.saturating_since(running.begun);
         let look_at = now + LOST + round_trip * 4;
@@ -175,7 +175,7 @@ impl Races {
     /// Whether another candidate over TCP has connected before this one and goes on: this one waits, so that the acceptor is asked
     /// for the lane once.
     pub(crate) fn is_second(&self, id: CandidateId) -> bool {
-        let Some(race) = self.races.get(&id.race) else { return false };
+        let Some(race) = self.by_id.get(&id.race) else { return false };
         let connected = |number: &u8| race.running.get(number).and_then(|running| running.connected);
         let own = connected(&id.number);
         race.running
@@ -188,7 +188,7 @@ impl Races {
     /// The owner has looked at a candidate. Whether it gives the candidate up: long packets do not get through. It reports that
     /// with [`handle_failed`](Self::handle_failed).
     pub(crate) fn handle_look(&mut self, now: Instant, id: CandidateId, is_unacknowledged: bool) -> bool {
-        let Some(race) = self.races.get_mut(&id.race) else { return false };
+        let Some(race) = self.by_id.get_mut(&id.race) else { return false };
         let Some(running) = race.running.get_mut(&id.number) else { return false };
         let Some((connected, round_trip)) = running.connected else { return false };
         let Some(max_segment) = shorter(running.candidate.max_segment).filter(|_| race.shortens) else {
@@ -208,7 +208,7 @@ impl Races {
 
     /// A candidate has failed. Whether the race is lost: it was the last.
     pub(crate) fn handle_failed(&mut self, now: Instant, id: CandidateId) -> bool {
-        let Some(race) = self.races.get_mut(&id.race) else { return false };
+        let Some(race) = self.by_id.get_mut(&id.race) else { return false };
         let Some(Running { candidate, .. }) = race.running.remove(&id.number) else { return false };
         race.failed.push(candidate);
         race.next_at = race.next_at.min(now);
@@ -223,7 +223,7 @@ impl Races {
 
     /// A candidate has won. The race is over, unless one goes on beside the winner.
     pub(crate) fn handle_up(&mut self, id: CandidateId) -> Option<Won> {
-        let race = self.races.get_mut(&id.race)?;
+        let race = self.by_id.get_mut(&id.race)?;
         let Running { candidate, .. } = race.running.remove(&id.number)?;
         let is_rival = |other: &DialCandidate| {
             candidate.transport == Transport::Tcp
@@ -244,13 +244,13 @@ impl Races {
 
     /// Ends a race without a winner.
     pub(crate) fn cancel(&mut self, id: RaceId) {
-        if let Some(at) = self.races.remove(&id).and_then(|race| race.scheduled) {
+        if let Some(at) = self.by_id.remove(&id).and_then(|race| race.scheduled) {
             self.due.remove(&(at, id));
         }
     }
 
     fn schedule(&mut self, id: RaceId) {
-        let Some(race) = self.races.get_mut(&id) else { return };
+        let Some(race) = self.by_id.get_mut(&id) else { return };
         let due = race.due();
         if race.scheduled != due {
             if let Some(at) = race.scheduled {

@@ -69,8 +69,8 @@ fn factor(unit: &str) -> Option<f64> {
         (_, Some(prefix)) => (prefix, 1024.0, 8.0),
         _ => return None,
     };
-    let power = ["", "K", "M", "G", "T"].iter().position(|known| *known == prefix)?;
-    Some(unit * base.powi(power as i32))
+    let power = (0..).zip(["", "K", "M", "G", "T"]).find(|(_, known)| *known == prefix)?.0;
+    Some(unit * base.powi(power))
 }
 
 /// Reads the text of a test.
@@ -101,7 +101,7 @@ pub(super) fn log(text: &str) -> Result<(Recording, Vec<String>), ImportError> {
         match intervals.last_mut() {
             // The next stream's part of the same interval.
             Some(same) if same.begin.total_cmp(&line.begin).is_eq() => {
-                same.bits_per_second += line.bits_per_second
+                same.bits_per_second += line.bits_per_second;
             }
             _ => intervals.push(Interval {
                 line: Some(number),
@@ -238,8 +238,7 @@ mod tests {
             iperf Done.\n";
         let read = log(sums).expect("a log");
         assert_eq!((rates(&read), read.0.length.as_secs()), (vec![100_000_000, 0], 2));
-        let without: String =
-            sums.lines().filter(|line| !line.contains("SUM")).map(|line| format!("{line}\n")).collect();
+        let without: String = sums.split_inclusive('\n').filter(|line| !line.contains("SUM")).collect();
         let twice = without
             + "[  5]   1.00-2.00   sec  1 MBytes  1.5 MBytes/sec\n[  7]   1.00-2.00   sec  1 MBytes  1 KBytes/sec\n";
         assert_eq!(rates(&log(&twice).expect("a log")), [100_000_000, 12_582_912 + 8192]);

@@ -297,7 +297,7 @@ fn as_trace(recording: &Recording) -> String {
             }
         }));
     }
-    moments.iter().map(|moment| format!("{moment}\n")).collect()
+    moments.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 #[test]

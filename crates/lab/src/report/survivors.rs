@@ -64,12 +64,13 @@ pub fn note<'a>(
         }
     }
     let more = named.len().saturating_sub(MAX_NAMED);
-    let mut text = named.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join("; ");
-    if text.is_empty() {
+    let mut parts: Vec<String> = named.into_iter().take(MAX_NAMED).collect();
+    if parts.is_empty() {
         return None;
     }
     if more > 0 {
-        text += &format!("; and at {}", number::count(more, "other point"));
+        parts.push(format!("and at {}", number::count(more, "other point")));
     }
+    let text = parts.join("; ");
     Some(format!("{MARK} Of completed transfers alone: {text}. Those that are missing took longest."))
 }

@@ -78,17 +78,17 @@ impl Wanted {
         };
         self.families.iter().flat_map(into).collect()
     }
+}
 
-    /// Whether an event may have changed a part of this state, with the device of this index.
-    pub(super) fn is_affected(&self, event: &Event, device: Option<u32>) -> bool {
-        match event {
-            // While there is no device, any may be in its place.
-            Event::Link(link) => device.is_none_or(|device| device == link.index) || link.index == LOOPBACK,
-            Event::LinkRemoved { device: index } => device.is_none_or(|device| device == *index),
-            Event::Route(route) | Event::RouteRemoved(route) => is_table(route.table),
-            Event::Rules | Event::Missed => true,
-            Event::Address { .. } | Event::AddressRemoved { .. } => false,
-        }
+/// Whether an event may have changed a part of what is wanted, with the device of this index.
+pub(super) fn is_affected(event: &Event, device: Option<u32>) -> bool {
+    match event {
+        // While there is no device, any may be in its place.
+        Event::Link(link) => device.is_none_or(|device| device == link.index) || link.index == LOOPBACK,
+        Event::LinkRemoved { device: index } => device.is_none_or(|device| device == *index),
+        Event::Route(route) | Event::RouteRemoved(route) => is_table(route.table),
+        Event::Rules | Event::Missed => true,
+        Event::Address { .. } | Event::AddressRemoved { .. } => false,
     }
 }
 
@@ -227,8 +227,7 @@ mod tests {
 
     #[test]
     fn an_event_counts_if_it_is_about_these_tables_the_device_or_the_loopback() {
-        let wanted = wanted("closed");
-        let counts = |event: &Event| wanted.is_affected(event, Some(7));
+        let counts = |event: &Event| is_affected(event, Some(7));
         let removed = |table| Event::RouteRemoved(Route::to(any(Family::V4)).table(table));
         assert!(TABLES.iter().all(|table| counts(&removed(*table))) && !counts(&removed(254)));
         assert!(counts(&Event::Rules) && counts(&Event::Missed));

@@ -7,7 +7,7 @@ use trunkline_netlink::{FilterEvent, FilterMonitor, Monitor, NetlinkError};
 use trunkline_schema::FailMode;
 use trunkline_units::{Instant, Paced};
 
-use super::{FILTER, Repair, Routing};
+use super::{FILTER, Repair, Routing, wanted};
 
 /// The maximum number of netlink datagrams to read at once; epoll reports the rest again.
 const DATAGRAMS: usize = 64;
@@ -58,7 +58,7 @@ impl Routing {
     pub(crate) fn handle_changes(&mut self, now: Instant) {
         let index = self.device.as_ref().map(|device| device.index);
         let routes = self.watch.routes.read(DATAGRAMS);
-        let mut is_affected = routes.iter().any(|event| self.wanted.is_affected(event, index));
+        let mut is_affected = routes.iter().any(|event| wanted::is_affected(event, index));
         for event in self.watch.filter.read(DATAGRAMS) {
             let is_ours = match event {
                 FilterEvent::Changed(change) => change.table == FILTER && change.by != self.filter.port(),

@@ -164,12 +164,11 @@ mod tests {
         for _ in 0..100_000 {
             let rate = Rate::from_bits_per_second(20_000 << rng.below(24));
             now += Duration::from_nanos(rng.below(3_000_000) >> rng.below(22));
-            match pacer.held_until(now, rate) {
-                Some(until) => assert!(until > now, "{until:?} at {now:?}"),
-                None => {
-                    assert!(pacer.room(now, rate) > 0, "{pacer:?} at {now:?}, {rate}");
-                    pacer.take(now, rate, 1 + rng.below(1500));
-                }
+            if let Some(until) = pacer.held_until(now, rate) {
+                assert!(until > now, "{until:?} at {now:?}");
+            } else {
+                assert!(pacer.room(now, rate) > 0, "{pacer:?} at {now:?}, {rate}");
+                pacer.take(now, rate, 1 + rng.below(1500));
             }
         }
     }

@@ -229,6 +229,6 @@ fn every_race_ends_and_nothing_spins() {
         }
         assert!(ended, "seed {seed}");
         assert!(begun <= count + 2 * 3, "seed {seed}: {begun} of {count} begun");
-        assert!(races.races.is_empty() && races.due.is_empty(), "seed {seed}");
+        assert!(races.by_id.is_empty() && races.due.is_empty(), "seed {seed}");
     }
 }

@@ -36,7 +36,9 @@ impl Separator {
                 None => {}
             }
         }
-        fields.iter_mut().for_each(|field| *field = field.trim().to_owned());
+        for field in &mut fields {
+            *field = field.trim().to_owned();
+        }
         if self == Self::Spaces {
             fields.retain(|field| !field.is_empty());
             join_dates(&mut fields);

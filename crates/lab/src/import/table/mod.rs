@@ -37,22 +37,21 @@ struct Columns {
 pub(super) fn read(text: &str) -> Result<(Recording, Vec<String>), ImportError> {
     let Layout { separator, header, rows } = Layout::of(text)?;
     let mut notes = Vec::new();
-    let (line, names) = match header {
-        Some((line, names)) => (line, names),
-        None => {
-            let (line, first) = rows[0];
-            let count = separator.fields(first).len();
-            if count != HEADLESS.len() {
-                return Err(error(
-                    line,
-                    format!(
-                        "has {count} columns without names; allowed: two (seconds, Mbit/s), or a line above that names them, such as time_s,rate_mbps"
-                    ),
-                ));
-            }
-            notes.push("no header: read as time in s and rate in Mbit/s".to_owned());
-            (line, HEADLESS.map(str::to_owned).to_vec())
+    let (line, names) = if let Some(named) = header {
+        named
+    } else {
+        let (line, first) = rows[0];
+        let count = separator.fields(first).len();
+        if count != HEADLESS.len() {
+            return Err(error(
+                line,
+                format!(
+                    "has {count} columns without names; allowed: two (seconds, Mbit/s), or a line above that names them, such as time_s,rate_mbps"
+                ),
+            ));
         }
+        notes.push("no header: read as time in s and rate in Mbit/s".to_owned());
+        (line, HEADLESS.map(str::to_owned).to_vec())
     };
     let columns = Columns::of(&names, line)?;
     let ignored: Vec<&str> = (0..)

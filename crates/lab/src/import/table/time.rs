@@ -31,7 +31,7 @@ fn iso(cell: &str) -> Option<f64> {
         })
         .or_else(|| {
             let time = NaiveTime::parse_from_str(&text, "%H:%M:%S%.f").ok()?;
-            Some(time.signed_duration_since(NaiveTime::MIN).num_microseconds()?)
+            time.signed_duration_since(NaiveTime::MIN).num_microseconds()
         })?;
     Some(micros as f64 / 1e6)
 }
