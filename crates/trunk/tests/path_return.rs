@@ -266,7 +266,8 @@ impl World {
         let plan = plan(count);
         let mut paths = Paths::new(Arc::new(SharedPaths::default()), 0);
         paths.configure(&plan);
-        let capacity = [5e6, 20e6, 50e6][rng.below(3) as usize];
+        // A lane that is served once in a millisecond gets three packets: 33 Mbit/s.
+        let capacity = [5e6, 20e6, 28e6][rng.below(3) as usize];
         let one_way = [1, 10, 25, 60][rng.below(4) as usize];
         let transmitter = Transmitter::new(plan, 64, seed);
         let clock = 1_000_000 + rng.below(100_000);
@@ -579,7 +580,7 @@ impl World {
                 self.run(long);
             }
             4 => {
-                self.capacity = [5e6, 20e6, 50e6][self.rng.below(3) as usize];
+                self.capacity = [5e6, 20e6, 28e6][self.rng.below(3) as usize];
                 self.tell(&format!("{} Mbit/s", self.capacity / 1e6));
             }
             5 => {
