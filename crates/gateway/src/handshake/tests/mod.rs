@@ -192,7 +192,8 @@ fn each_end_fills_a_segment_before_its_greeting() {
         assert_eq!(acceptor.unwrap().unwrap().hello, hello());
         for longest in &longest {
             let longest = longest.load(Ordering::Relaxed);
-            assert!((filled..filled + 200).contains(&longest), "{longest} bytes for {bytes}");
+            // The dialer's last messages of TLS may leave with it.
+            assert!((filled..filled + 600).contains(&longest), "{longest} bytes for {bytes}");
         }
     }
 }
