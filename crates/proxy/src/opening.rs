@@ -5,8 +5,8 @@
 //!
 //! A SYN proves nothing: its source may be forged, and nobody may be there to confirm. So what one costs is bounded:
 //!
-//! - An opening lasts as long as its client asks. A SYN that is not retransmitted is forgotten after [`MIN_ASKING`].
-//! - A server that has accepted waits for the client for [`MAX_CONFIRMING`] and, while many wait, for [`MIN_CONFIRMING`].
+//! - An opening lasts as long as its client asks. A SYN that is not retransmitted is forgotten after `MIN_ASKING`.
+//! - A server that has accepted waits for the client for `MAX_CONFIRMING` and, while many wait, for `MIN_CONFIRMING`.
 //! - If all places of openings are taken, the source with most of them loses its oldest ([`Shares`]). Its client is told nothing and asks
 //!   again.
 //!

@@ -101,7 +101,7 @@ pub fn check() -> Result<(), Missing> {
     if lacks.is_empty() { Ok(()) } else { Err(Missing { lacks }) }
 }
 
-/// For tests: whether `test` can run here. If so, it holds the [machine](crate::machine) from now on. If not, prints
+/// For tests: whether `test` can run here. If so, it holds the lock of module [`machine`] from now on. If not, prints
 /// `SKIPPED <test>: lacks <what>`.
 pub fn available(test: &str) -> bool {
     let can = check().inspect_err(|missing| println!("SKIPPED {test}: {missing}")).is_ok();

@@ -66,7 +66,7 @@ impl<S: Read + Write> Handshake<S> {
         Self { stream: Some(stream), input: RecordReader::default(), output: Vec::new(), fill: 0, stage }
     }
 
-    /// Puts so many bytes before the greeting of this end, [`MAX_FILL_BYTES`] at most: a segment of that size has arrived if the
+    /// Puts so many bytes before the greeting of this end, 9216 at most: a segment of that size has arrived if the
     /// other end answers.
     #[must_use]
     pub fn filling(self, bytes: usize) -> Self {
