@@ -11,6 +11,7 @@ use common::{peer, plans, setup, sites, wait_for};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, eth, recv, socket_with};
 use trunkline_packet::{Headers, Offload, TcpView, checksum, protocol};
 use trunkline_testbed::clock::Scheduling;
+use trunkline_testbed::lateness::judges_time;
 use trunkline_testbed::link::{DuplexSettings, End, Link};
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::privilege;
@@ -224,6 +225,8 @@ fn row(name: &str, packets: &[Vec<u8>], from: usize, version: usize, at_least: u
         ("complete", after, claim.complete),
         ("open", open.after, claim.open),
     ] {
+        // Hosts that wait for a processor acknowledge more at a time, in steps that need more bytes.
+        let high = if what == "before" || judges_time() { high } else { high * 1.5 };
         assert!((low..=high).contains(&value), "{name}, {what}: {value:.2} is not in {low} to {high}");
     }
 }
