@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, Protocol, RawProtocol, SendFlags, SocketType};
+use rustix::net::{AddressFamily, Protocol, RawProtocol, SendFlags, SocketType, sockopt};
 use serde_json::Value;
 use trunkline_netlink::{Family, PacketFilter};
 use trunkline_packet::{TcpFlags, build};
@@ -166,6 +166,9 @@ pub(crate) fn ip(text: &str) -> IpAddr {
 
 pub(crate) fn listen(host: &Host, address: &str) -> (SocketAddr, TcpListener) {
     let listener = host.run(|| TcpListener::bind((ip(address), 0))).expect("a listener");
+    // A test that waits for a connection that never comes fails in place of hanging.
+    let limit = Some(Duration::from_secs(60));
+    sockopt::set_socket_timeout(&listener, sockopt::Timeout::Recv, limit).expect("a limit");
     (listener.local_addr().expect("its address"), listener)
 }
 
