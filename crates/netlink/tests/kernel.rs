@@ -232,18 +232,20 @@ fn queue_disciplines_and_counters() {
                 break dropped;
             }
         };
-        // What the queue took has left it after 20 ms, and each packet was taken or dropped.
-        let stats = loop {
+        // What the queue took leaves it within 20 ms.
+        let (queue, stats) = loop {
+            let queue = handle.qdisc_stats(left).expect("queue");
             let stats = handle.link_stats(right).expect("stats");
-            if stats.rx_packets + dropped == sent || begin.elapsed() > Duration::from_secs(60) {
-                break stats;
+            let is_empty = queue.backlog_packets == 0 && u64::from(queue.packets) == stats.rx_packets;
+            if is_empty || begin.elapsed() > Duration::from_secs(60) {
+                break (queue, stats);
             }
             thread::sleep(Duration::from_millis(5));
         };
-        let queue = handle.qdisc_stats(left).expect("queue");
-        assert_eq!((queue.kind.as_str(), u64::from(queue.dropped)), ("tbf", dropped));
-        assert!(dropped > 0 && stats.rx_packets + dropped == sent, "{stats:?} {queue:?}");
-        assert_eq!(u64::from(queue.packets), stats.rx_packets);
+        assert_eq!((queue.kind.as_str(), u64::from(queue.packets)), ("tbf", stats.rx_packets), "{queue:?}");
+        // Each packet was taken or dropped; the kernel sends a few of its own.
+        let all = stats.rx_packets + u64::from(queue.dropped);
+        assert!(dropped > 0 && (sent..sent + 30).contains(&all), "{sent} sent, {stats:?} {queue:?}");
         // Of 40 kB at once, 22 kB find room at least.
         assert!(stats.rx_packets >= 15, "{stats:?}");
         handle.delete_qdisc(left).expect("delete");
