@@ -22,6 +22,7 @@ mod filter;
 mod handle;
 mod link;
 mod monitor;
+mod notifications;
 mod qdisc;
 mod reply;
 mod route;

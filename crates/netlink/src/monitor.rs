@@ -1,14 +1,13 @@
 //! Notifications of changes in the kernel.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
+use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::address::{self, Address, RTM_DELADDR, RTM_NEWADDR};
 use crate::error::NetlinkError;
-use crate::handle::{messages, retry};
 use crate::link::{self, Link, RTM_DELLINK, RTM_NEWLINK};
+use crate::notifications::Notifications;
 use crate::reply::Reply;
 use crate::route::{self, RTM_DELROUTE, RTM_NEWROUTE, Route};
 use crate::rule::{RTM_DELRULE, RTM_NEWRULE};
@@ -53,49 +52,27 @@ pub enum Event {
 /// A socket for the kernel's notifications of changes. It is readable when there are any.
 #[derive(Debug)]
 pub struct Monitor {
-    socket: Socket,
+    notifications: Notifications,
 }
 
 impl Monitor {
     /// Opens a socket in the calling thread's network namespace, to which it stays bound.
     pub fn open() -> Result<Self, NetlinkError> {
-        let open = || -> io::Result<Self> {
-            let mut socket = Socket::new(NETLINK_ROUTE)?;
-            socket.bind_auto()?;
-            socket.set_non_blocking(true)?;
-            GROUPS.iter().try_for_each(|group| socket.add_membership(*group))?;
-            Ok(Self { socket })
-        };
-        open().map_err(|source| NetlinkError::Open { source })
+        Ok(Self { notifications: Notifications::open(NETLINK_ROUTE, &GROUPS)? })
     }
 
     /// Returns the changes in at most `datagrams` datagrams; none if there are none. Messages that it does not understand
     /// are skipped.
     pub fn read(&mut self, datagrams: usize) -> Vec<Event> {
-        let mut events = Vec::new();
-        for _ in 0..datagrams {
-            match retry(|| self.socket.recv_from_full()) {
-                Ok((datagram, sender)) if sender.port_number() == 0 => {
-                    events.extend(messages(&datagram).filter_map(|message| {
-                        event(&Reply { kind: message.kind, body: message.body.to_vec() })
-                    }));
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // ENOBUFS: the kernel dropped notifications.
-                Err(_) => {
-                    events.push(Event::Missed);
-                    break;
-                }
-            }
-        }
-        events
+        self.notifications.read(datagrams, Event::Missed, |message| {
+            event(&Reply { kind: message.kind, body: message.body.to_vec() })
+        })
     }
 }
 
 impl AsFd for Monitor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.notifications.as_fd()
     }
 }
 

@@ -1,13 +1,13 @@
 //! Notifications of changes of the packet filter.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use netlink_sys::{Socket, protocols::NETLINK_NETFILTER};
+use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use super::encode::SUBSYSTEM;
 use crate::error::NetlinkError;
-use crate::handle::{Message, messages, retry};
+use crate::handle::Message;
+use crate::notifications::Notifications;
 use crate::reply::{attributes, text};
 
 /// `NFNLGRP_NFTABLES`.
@@ -41,48 +41,27 @@ pub enum FilterEvent {
 /// and of every table.
 #[derive(Debug)]
 pub struct FilterMonitor {
-    socket: Socket,
+    notifications: Notifications,
 }
 
 impl FilterMonitor {
     /// Opens a socket in the calling thread's network namespace, to which it stays bound.
     pub fn open() -> Result<Self, NetlinkError> {
-        let open = || -> io::Result<Self> {
-            let mut socket = Socket::new(NETLINK_NETFILTER)?;
-            socket.bind_auto()?;
-            socket.set_non_blocking(true)?;
-            socket.add_membership(GROUP)?;
-            Ok(Self { socket })
-        };
-        open().map_err(|source| NetlinkError::Open { source })
+        Ok(Self { notifications: Notifications::open(NETLINK_NETFILTER, &[GROUP])? })
     }
 
     /// Returns the changes in at most `datagrams` datagrams; none if there are none. Changes of one table by one socket that follow each
     /// other are one.
     pub fn read(&mut self, datagrams: usize) -> Vec<FilterEvent> {
-        let mut events = Vec::new();
-        for _ in 0..datagrams {
-            match retry(|| self.socket.recv_from_full()) {
-                Ok((datagram, sender)) if sender.port_number() == 0 => {
-                    events.extend(messages(&datagram).filter_map(|message| change(&message)));
-                    events.dedup();
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // ENOBUFS: the kernel dropped notifications.
-                Err(_) => {
-                    events.push(FilterEvent::Missed);
-                    break;
-                }
-            }
-        }
+        let mut events = self.notifications.read(datagrams, FilterEvent::Missed, change);
+        events.dedup();
         events
     }
 }
 
 impl AsFd for FilterMonitor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.notifications.as_fd()
     }
 }
 
