@@ -14,11 +14,15 @@ pub mod metrics;
 pub mod preflight;
 pub mod privilege;
 pub mod record;
+#[cfg(test)]
+#[path = "../../trunk/tests/common/recorder.rs"]
+mod recorder;
 pub mod request;
 pub mod status;
 
 mod half_open;
 mod known;
+mod lane;
 mod lane_rx;
 mod lane_tx;
 mod life;
@@ -28,7 +32,6 @@ mod pool;
 mod quic;
 mod refusals;
 mod rx;
-mod stall;
 mod sys;
 mod tun;
 mod tx;

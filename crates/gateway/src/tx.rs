@@ -17,16 +17,16 @@ use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
-    ArrivalReport, LaneId, Offered, Packet as _, Paths, PeerId, RouteTable, Transmitter, TrunkPlan,
+    ArrivalReport, LaneEdge, LaneId, Offered, Packet as _, Paths, PeerId, RouteTable, Served, Stalling,
+    Transmitter, TrunkPlan,
 };
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
-use crate::lane_tx::{Flushed, LaneError};
+use crate::lane::LaneError;
 use crate::line_limit::LineLimit;
 use crate::pool::{PacketBuf, Pool};
 use crate::refusals::Refusals;
-use crate::stall::Stalling;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
 use memory::{AbsentPackets, Presence};
 use watch::Watch;
@@ -58,7 +58,7 @@ struct Peer {
 
 impl Peer {
     /// Passes on to the lanes what their paths grant them, if that has changed.
-    fn grant(&mut self, requests: &mut Vec<LaneRequest>) {
+    fn grant(&mut self, pool: &mut Pool, requests: &mut Vec<LaneRequest>) {
         if !self.paths.take_changed() {
             return;
         }
@@ -69,7 +69,7 @@ impl Peer {
         }
         for (id, slot) in (0..).map(LaneId).zip(&mut self.lanes) {
             if let Some(slot) = slot
-                && let Err(error) = slot.lane.handle_grant(self.paths.grant(id))
+                && let Err(error) = slot.lane.handle_grant(self.paths.grant(id), pool)
             {
                 requests.push(LaneRequest::End { serial: slot.lane.serial(), reason: error.to_string() });
             }
@@ -255,11 +255,11 @@ impl Sender {
 
     /// Tells the transmitters how far the lanes have delivered, before packets come that could be retransmissions.
     fn ask_watched(&mut self, now: Instant) {
-        let peers = &mut self.peers;
+        let (peers, pool) = (&mut self.peers, &mut self.pool);
         self.watched.retain(|(index, lane)| {
             let Some(Peer { transmitter, lanes, .. }) = peers.get_mut(*index) else { return false };
             let Some(Some(slot)) = lanes.get_mut(lane.index()) else { return false };
-            slot.lane.report_delivered(now, *lane, transmitter);
+            slot.lane.report_delivered(now, *lane, transmitter, pool);
             slot.watched = transmitter.has_data_in_transit(*lane);
             slot.watched
         });
@@ -343,13 +343,14 @@ impl Sender {
                 let Peer { transmitter, paths, lanes, .. } = &mut self.peers[index];
                 let Some(slot) = &mut lanes[lane.index()] else { continue };
                 let serial = slot.lane.serial();
-                match slot.lane.flush(now, lane, (&mut *transmitter, &mut *paths), &mut self.pool) {
-                    Ok(Flushed::Idle) => {}
-                    Ok(Flushed::Full) => {
+                let edge = LaneEdge { lane, transmitter: &mut *transmitter, paths };
+                match slot.lane.serve(now, edge, &mut self.pool) {
+                    Ok(Served::Idle) => {}
+                    Ok(Served::Full) => {
                         slot.full = true;
                         requests.push(LaneRequest::Writable { serial });
                     }
-                    Ok(Flushed::Held(at)) => {
+                    Ok(Served::Held(at)) => {
                         self.held.retain(|(_, other, held)| (*other, *held) != (index, lane));
                         self.held.push((at, index, lane));
                     }
@@ -374,7 +375,7 @@ impl Sender {
                     self.watched.push((index, lane));
                 }
             }
-            self.peers[index].grant(requests);
+            self.peers[index].grant(&mut self.pool, requests);
             self.peers[index].watch.handle_served(now);
         }
     }

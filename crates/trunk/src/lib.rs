@@ -30,8 +30,8 @@ pub use class::{
     AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, Over, Protocol, Rule,
 };
 pub use lane::{
-    ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, LaneWindow, ReceiveWindow,
-    Reporting,
+    ArrivalReport, CongestionControlCause, HandedOver, LaneAction, LaneConnection, LaneControl, LaneEdge,
+    LanePump, LaneSnapshot, LaneWindow, ReceiveWindow, Reporting, Served, Stalling,
 };
 pub use path::{
     ClassOnPaths, ClassPathStatus, Handover, PathChange, PathId, PathMode, PathPolicy, PathSettings,

@@ -82,15 +82,6 @@ impl Control {
     }
 }
 
-/// What the circuit breaker of a lane has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Circuit {
-    /// Whether it is open: the lane has a congestion window now.
-    pub(crate) is_open: bool,
-    /// How often it has opened.
-    pub(crate) trips: u32,
-}
-
 /// At most once a minute and connection: see [`Breaker`]. A peer decides how many connections follow each other.
 fn warn_open(why: &str) {
     line_limit::warn(&format!("a lane without congestion control has a congestion window for now: {why}"));

@@ -15,7 +15,7 @@ use trunkline_trunk::{Delivery, LaneWindow};
 use trunkline_units::Instant;
 
 use super::Options;
-use super::control::{Circuit, Control};
+use super::control::Control;
 use super::keepalive::{Bindings, Due, Keepalive, Role};
 use super::port::Port;
 use super::rx::Arrived;
@@ -25,6 +25,7 @@ use super::streams::Streams;
 use super::watch::{Finding, Packets, Watch};
 use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, presented_key, quic_delivery};
 use crate::keys::PublicKey;
+use crate::lane::Circuit;
 use crate::lane_rx::RxError;
 use crate::sys::TcpInfo;
 use crate::sys::udp::Outgoing;

@@ -61,7 +61,7 @@ use crate::keys::PublicKey;
 use crate::lane_rx::RxError;
 use crate::life::Failure;
 
-pub(crate) use self::control::{Circuit, Control, NO_CONTROL};
+pub(crate) use self::control::{Control, NO_CONTROL};
 pub(crate) use self::rx::{Arrived, QuicRx};
 pub(crate) use self::settings::{Acceptor, Dialer};
 pub(crate) use self::tx::QuicTx;

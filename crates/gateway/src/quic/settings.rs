@@ -23,8 +23,6 @@ use crate::keys::PublicKey;
 /// A connection from which nothing comes for so long is dead. Lanes are found dead long before ([`super::keepalive`]), and connections that
 /// are no lanes have deadlines.
 const IDLE_TIMEOUT_MS: u32 = 900_000;
-/// So is a lane of streams whose other end sends, and acknowledges nothing.
-pub(super) const LIFELESS: Duration = Duration::from_secs(8);
 /// First packets of callers that a worker keeps until their turn, and the one that it looks at.
 const MAX_INCOMING: usize = 2 * LIMITS.waiting + 1;
 /// How long after a Retry its token serves.

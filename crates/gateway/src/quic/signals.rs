@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Re
 
 use trunkline_units::Rate;
 
-use super::control::{Circuit, Control};
+use super::control::Control;
+use crate::lane::Circuit;
 
 /// What the owner of a connection and its controller, which belongs to the library, tell each other. Both run in one
 /// thread.

@@ -9,7 +9,7 @@ use trunkline_packet::{Headers, Offload, build};
 use trunkline_queue::Settings;
 use trunkline_schema::Encryption;
 use trunkline_trunk::datagram::{HEAD_BYTES, MIN_DATAGRAM, Packer};
-use trunkline_trunk::{LaneId, Paths, Transmitter, TrunkPlan};
+use trunkline_trunk::{LaneEdge, LaneId, Paths, Served, Stalling, Transmitter, TrunkPlan};
 
 use super::*;
 use crate::clock::now;
@@ -17,7 +17,6 @@ use crate::config::Via;
 use crate::handshake::{Admit, HandshakeError, Identity, RefusalReason, VERSION};
 use crate::keys::SecretKey;
 use crate::known::KnownAddresses;
-use crate::lane_tx::{Flushed, LaneError};
 use crate::pool::{PacketBuf, Pool};
 use crate::sys::udp::{self, Outgoing};
 
@@ -637,25 +636,25 @@ fn a_lane_of_streams_whose_peer_acknowledges_nothing_stalls_and_ends() {
     let plan = TrunkPlan::one_lane_per_class(classes);
     let mut transmitter: Transmitter<PacketBuf> = Transmitter::new(plan.clone(), 64, 1);
     let (mut paths, mut pool) = (Paths::default(), Pool::new(1 << 20));
-    near.configure(&plan, LaneId(0));
+    near.configure(&plan, LaneId(0), &mut pool);
     let start = now();
-    let mut flush = |after: Duration| {
+    let mut serve = |after: Duration| {
         let bytes = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
         let headers = Headers::parse(&bytes, bytes.len()).expect("a sound packet");
         let head = pool.copy(&bytes).expect("memory");
         let packet = PacketBuf::new(head, Default::default(), bytes.len(), Offload::None);
         let at = start + after;
         let _ = transmitter.handle_packet(at, &headers, packet, |packet| pool.release(packet));
-        let flushed = near.flush(at, LaneId(0), (&mut transmitter, &mut paths), &mut pool);
-        (flushed, near.stats().frames)
+        let edge = LaneEdge { lane: LaneId(0), transmitter: &mut transmitter, paths: &mut paths };
+        let served = near.serve(at, edge, &mut pool).expect("the connection is up");
+        (served, near.stats().frames, near.poll_stall(at))
     };
-    assert!(matches!(flush(Duration::ZERO), (Ok(Flushed::Idle), 1)));
-    assert!(matches!(flush(Duration::from_millis(500)), (Ok(Flushed::Idle), 2)));
+    assert_eq!(serve(Duration::ZERO), (Served::Idle, 1, None));
+    assert_eq!(serve(Duration::from_millis(500)), (Served::Idle, 2, None));
     // From now on what comes waits at the edge.
     for seconds in 2..9 {
-        let (flushed, frames) = flush(Duration::from_secs(seconds));
-        assert!(matches!(flushed, Ok(Flushed::Held(_))) && frames == 2, "{seconds} s: {flushed:?}, {frames}");
+        let served = serve(Duration::from_secs(seconds));
+        assert!(matches!(served, (Served::Held(_), 2, None)), "{seconds} s: {served:?}");
     }
-    let (ended, _) = flush(Duration::from_secs(11));
-    assert!(matches!(ended, Err(LaneError::Lifeless)), "{ended:?}");
+    assert_eq!(serve(Duration::from_secs(11)).2, Some(Stalling::Dead));
 }

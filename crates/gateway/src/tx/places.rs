@@ -24,7 +24,7 @@ impl Vacancy<'_> {
     pub(crate) fn fill(self, mut lane: Sending) {
         let Vacancy { sender, index, id } = self;
         sender.lanes.insert(lane.serial(), (index, id));
-        lane.configure(sender.peers[index].transmitter.plan(), id);
+        lane.configure(sender.peers[index].transmitter.plan(), id, &mut sender.pool);
         sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
         sender.lane_present(index);
@@ -103,7 +103,7 @@ impl Sender {
                         let (path, place) = old_plan.path_of(id);
                         match trunk.lane(&old_plan.group_of(id).0.name, path, place) {
                             Some(lane) => {
-                                slot.lane.configure(transmitter.plan(), lane);
+                                slot.lane.configure(transmitter.plan(), lane, pool);
                                 lanes[lane.index()] = Some(LaneSlot::new(slot.lane));
                             }
                             None => retire(slot, pool, &mut closed),

@@ -8,7 +8,7 @@ use trunkline_units::Instant;
 use super::Sender;
 use super::watch::WatchedPath;
 use crate::keys::PublicKey;
-use crate::lane_tx::LaneTxStats;
+use crate::lane::LaneTxStats;
 use crate::sys::TcpInfo;
 
 /// A flow is not named among the busiest if it has been silent for longer.

@@ -3,13 +3,15 @@
 use std::io;
 
 use trunkline_trunk::path::LaneSign;
-use trunkline_trunk::{ArrivalReport, LaneId, LaneSnapshot, Paths, Transmitter, TrunkPlan};
+use trunkline_trunk::{
+    ArrivalReport, LaneEdge, LaneId, LaneSnapshot, Paths, Served, Stalling, Transmitter, TrunkPlan,
+};
 use trunkline_units::{Instant, Rate};
 
-use crate::lane_tx::{Flushed, LaneError, LaneTx, LaneTxStats};
+use crate::lane::{LaneError, LaneTxStats};
+use crate::lane_tx::LaneTx;
 use crate::pool::{PacketBuf, Pool};
 use crate::quic::QuicTx;
-use crate::stall::Stalling;
 use crate::sys::TcpInfo;
 
 /// The sending half of a lane.
@@ -60,10 +62,10 @@ impl Sending {
         }
     }
 
-    pub(super) fn configure(&mut self, plan: &TrunkPlan, lane: LaneId) {
+    pub(super) fn configure(&mut self, plan: &TrunkPlan, lane: LaneId, pool: &mut Pool) {
         match self {
-            Sending::Tcp(it) => it.configure(plan, lane),
-            Sending::Quic(it) => it.configure(plan, lane),
+            Sending::Tcp(it) => it.configure(plan, lane, pool),
+            Sending::Quic(it) => it.configure(plan, lane, pool),
         }
     }
 
@@ -76,31 +78,31 @@ impl Sending {
     pub(super) fn poll_stall(&mut self, now: Instant) -> Option<Stalling> {
         match self {
             Sending::Tcp(lane) => lane.poll_stall(now),
-            Sending::Quic(_) => None,
+            Sending::Quic(lane) => lane.poll_stall(now),
         }
     }
 
     /// Takes the rate that the lane's path grants it.
-    pub(super) fn handle_grant(&mut self, grant: Option<Rate>) -> io::Result<()> {
+    pub(super) fn handle_grant(&mut self, grant: Option<Rate>, pool: &mut Pool) -> Result<(), LaneError> {
         match self {
-            Sending::Tcp(lane) => lane.handle_grant(grant),
-            Sending::Quic(lane) => {
-                lane.handle_grant(grant);
-                Ok(())
-            }
+            Sending::Tcp(lane) => lane.handle_grant(grant, pool),
+            Sending::Quic(lane) => lane.handle_grant(grant, pool),
         }
     }
+
+    /// Tells the transmitter how far the lane has delivered. One that fails here is about to end, and the transmitter is told then.
 
     pub(super) fn report_delivered(
         &mut self,
         now: Instant,
         lane: LaneId,
         transmitter: &mut Transmitter<PacketBuf>,
+        pool: &mut Pool,
     ) {
-        match self {
-            Sending::Tcp(it) => it.report_delivered(now, lane, transmitter),
-            Sending::Quic(it) => it.report_delivered(now, lane, transmitter),
-        }
+        let _ = match self {
+            Sending::Tcp(it) => it.report_delivered(now, lane, transmitter, pool),
+            Sending::Quic(it) => it.report_delivered(now, lane, transmitter, pool),
+        };
     }
 
     /// QUIC acknowledges; its lanes report nothing beside that.
@@ -123,16 +125,15 @@ impl Sending {
     }
 
     #[inline]
-    pub(super) fn flush(
+    pub(super) fn serve(
         &mut self,
         now: Instant,
-        lane: LaneId,
-        place: (&mut Transmitter<PacketBuf>, &mut Paths),
+        edge: LaneEdge<'_, PacketBuf>,
         pool: &mut Pool,
-    ) -> Result<Flushed, LaneError> {
+    ) -> Result<Served, LaneError> {
         match self {
-            Sending::Tcp(it) => it.flush(now, lane, place, pool),
-            Sending::Quic(it) => it.flush(now, lane, place, pool),
+            Sending::Tcp(it) => it.serve(now, edge, pool),
+            Sending::Quic(it) => it.serve(now, edge, pool),
         }
     }
 

@@ -1,19 +1,25 @@
 //! Lanes: what their owner reports of them, and how they are served.
 
+mod connection;
 mod control;
 mod pacer;
 mod path_loss;
 mod progress;
+mod pump;
 mod receive_window;
 mod reporting;
+mod stall;
 
 use std::time::Duration;
 
 use trunkline_units::Rate;
 
+pub use connection::{HandedOver, LaneConnection};
 pub use control::{CongestionControlCause, LaneAction, LaneControl, LaneWindow};
+pub use pump::{LaneEdge, LanePump, Served};
 pub use receive_window::ReceiveWindow;
 pub use reporting::{ArrivalReport, Reporting};
+pub use stall::Stalling;
 
 /// The state of a lane's connection, as its owner reports it.
 ///

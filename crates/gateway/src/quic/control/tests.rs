@@ -1,6 +1,7 @@
 //! The controller as the library calls it.
 
 use super::*;
+use crate::lane::Circuit;
 
 const MTU: u16 = 1200;
 const RTT: Duration = Duration::from_millis(50);

@@ -8,7 +8,7 @@ use trunkline_trunk::streams::Framing;
 use trunkline_units::Instant;
 
 use super::super::link::Link;
-use crate::lane_tx::LaneError;
+use crate::lane::LaneError;
 use crate::pool::{PacketBuf, Pool};
 
 /// Frames packets into the streams of a lane. The library keeps what it is handed over until all of a piece is acknowledged.
