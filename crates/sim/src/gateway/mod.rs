@@ -17,7 +17,7 @@ use trunkline_packet::{Headers, Offload, TcpFlags, Version, protocol};
 use trunkline_tcp::CongestionAlgorithm;
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    ClassId, LaneId, Offered, PathMode, Paths, PeerId, Receiver, Transmitter, Transport, TrunkPlan,
+    ClassId, LaneEdge, LaneId, Offered, PathMode, Paths, PeerId, Receiver, Transmitter, Transport, TrunkPlan,
 };
 
 use crate::node::NodeSet;
@@ -206,7 +206,7 @@ impl Trunks {
             lane.report_delivered(net, &mut own.transmitter);
         }
         match own.transmitter.handle_packet(net.now, &headers, packet, drop) {
-            Offered::Queued(lane) => self.flush(net, half, lane),
+            Offered::Queued(lane) => self.serve(net, half, lane),
             Offered::Dropped => {}
             Offered::Refused(packet) => {
                 own.refused += 1;
@@ -222,11 +222,12 @@ impl Trunks {
         self.halves[half as usize].site.contains(node)
     }
 
-    fn flush(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
+    fn serve(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
         let own = &mut self.halves[half as usize];
+        let edge = LaneEdge { lane, transmitter: &mut own.transmitter, paths: &mut own.paths };
         match own.lanes.get_mut(lane.index()) {
-            Some(Carrier::Tcp(tcp)) => tcp.flush(net, half, (&mut own.transmitter, &mut own.paths)),
-            Some(Carrier::Quic(quic)) => quic.flush(net, half, (&mut own.transmitter, &mut own.paths)),
+            Some(Carrier::Tcp(tcp)) => tcp.serve(net, half, edge),
+            Some(Carrier::Quic(quic)) => quic.serve(net, half, edge),
             None => return,
         }
         if !own.paths.take_changed() {
@@ -236,7 +237,7 @@ impl Trunks {
             let grant = own.paths.grant(lane);
             match carrier {
                 Carrier::Tcp(tcp) => tcp.handle_grant(net, grant),
-                Carrier::Quic(quic) => quic.handle_grant(grant),
+                Carrier::Quic(quic) => quic.handle_grant(net, grant),
             }
         }
     }
@@ -248,7 +249,7 @@ impl Trunks {
         if arrived > 0 {
             let far = &mut self.halves[other(half) as usize];
             let Some(Carrier::Tcp(sender)) = far.lanes.get_mut(lane as usize) else { return };
-            let mut frames = sender.stream.arrive(arrived);
+            let mut frames = sender.sending.stream.arrive(arrived);
             let own = &mut self.halves[half as usize];
             for frame in frames.drain(..) {
                 let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) else { break };
@@ -261,10 +262,10 @@ impl Trunks {
             }
             if let Some(Carrier::Tcp(sender)) = self.halves[other(half) as usize].lanes.get_mut(lane as usize)
             {
-                sender.stream.reuse(frames);
+                sender.sending.stream.reuse(frames);
             }
         }
-        self.flush(net, half, LaneId(lane as u8));
+        self.serve(net, half, LaneId(lane as u8));
     }
 
     /// A lane's connection is no more: it is opened again, and what was in it is lost.
@@ -308,7 +309,7 @@ impl Trunks {
         for packet in end.handle_packet(net.now, datagram, sender) {
             own.pass_on(net, packet);
         }
-        self.flush(net, half, LaneId(lane as u8));
+        self.serve(net, half, LaneId(lane as u8));
     }
 
     /// What a lane waited for has come: the end of a ceiling, or a timer of a connection.
@@ -318,7 +319,7 @@ impl Trunks {
         if let Some(Carrier::Quic(quic)) = own.lanes.get_mut(lane as usize) {
             quic.handle_timeout(net.now);
         }
-        self.flush(net, half, LaneId(lane as u8));
+        self.serve(net, half, LaneId(lane as u8));
     }
 
     /// One side of a trunk, and what it says of itself.
@@ -373,10 +374,11 @@ impl Half {
 }
 
 impl Carrier {
-    fn report_delivered(&mut self, net: &NetworkState, transmitter: &mut Transmitter<Packet>) {
+    #[inline]
+    fn report_delivered(&mut self, net: &mut NetworkState, transmitter: &mut Transmitter<Packet>) {
         match self {
             Carrier::Tcp(tcp) => tcp.report_delivered(net, transmitter),
-            Carrier::Quic(quic) => quic.report_delivered(net.now, transmitter),
+            Carrier::Quic(quic) => quic.report_delivered(net, transmitter),
         }
     }
 

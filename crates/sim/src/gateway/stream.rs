@@ -40,6 +40,8 @@ pub(crate) struct Stream {
     frames: VecDeque<(u64, Framed)>,
     /// Where the last frame ends.
     position: u64,
+    /// Where the last batch ends.
+    sealed_to: u64,
     /// Up to where the far end has everything.
     arrived: u64,
     compressor: Compressor,
@@ -54,6 +56,7 @@ impl Stream {
         Stream {
             frames: VecDeque::new(),
             position: 0,
+            sealed_to: 0,
             arrived: 0,
             compressor: Compressor::new(compression, seed),
             compresses: compression == Compression::On,
@@ -94,22 +97,23 @@ impl Stream {
 
     /// Adds a report, in a record of its own.
     pub(crate) fn push_report(&mut self, report: ArrivalReport) {
-        let from = self.position;
         self.position += REPORT_BYTES as u64;
         self.frames.push_back((self.position, Framed::Report(report)));
-        self.seal(from);
+        self.seal();
     }
 
-    /// Ends a batch: what was pushed since `from` is sealed, if the lane is.
-    pub(crate) fn seal(&mut self, from: u64) {
-        if self.sealed && self.position > from {
-            let records = (self.position - from).div_ceil(RECORD_CONTENT) * RECORD;
+    /// Ends a batch: what was pushed since the last one is sealed, if the lane is.
+    #[inline]
+    pub(crate) fn seal(&mut self) {
+        if self.sealed && self.position > self.sealed_to {
+            let records = (self.position - self.sealed_to).div_ceil(RECORD_CONTENT) * RECORD;
             self.position += records;
             // A frame can be opened with its record only.
             if let Some((end, _)) = self.frames.back_mut() {
                 *end += records;
             }
         }
+        self.sealed_to = self.position;
     }
 
     /// The frames that are complete now that so many more bytes have arrived.

@@ -1,18 +1,20 @@
-//! One end of a lane over TCP: the gateway's [`LaneControl`] with the model's endpoint in the place of a socket.
+//! One end of a lane over TCP: the gateway's [`LanePump`] with the model's endpoint in the place of a socket.
 //!
-//! The control gets what the gateway would read from the kernel, no more often and no finer. Linux reports a socket
+//! The pump gets what the gateway would read from the kernel, no more often and no finer. Linux reports a socket
 //! writable once its unsent part is below half of `TCP_NOTSENT_LOWAT`; here every event of the endpoint is a look
-//! at the lane, and [`LaneControl::room`] holds that rule.
+//! at the lane, and [`LaneControl::room`](trunkline_trunk::LaneControl::room) holds that rule.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_packet::Version;
 use trunkline_tcp::{Endpoint, Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
+use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::{
-    ArrivalReport, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths, Poll, Reporting,
-    Transmitter,
+    ArrivalReport, CongestionControlCause, HandedOver, LaneConnection, LaneEdge, LaneId, LanePump,
+    LaneSnapshot, PathMode, Paths, Reporting, Served, Transmitter,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -46,20 +48,128 @@ pub(super) fn open(
 }
 
 pub(super) struct TcpLane {
-    end: ConnectionId,
     lane: LaneId,
     /// What is random in it follows from this.
     seed: u64,
-    pub(super) stream: Stream,
+    pump: LanePump,
+    pub(super) sending: Sending,
     decompressor: Decompressor,
-    control: LaneControl,
     reporting: Reporting,
     /// Bytes and packets that have arrived.
     arrived: (u64, u64),
-    /// What the far end is to be told of them.
+    past: Past,
+}
+
+/// The sending half of a lane's connection.
+pub(super) struct Sending {
+    end: ConnectionId,
+    pub(super) stream: Stream,
+    /// Bytes of the stream that the endpoint has taken.
+    taken: u64,
+    /// What the far end is to be told of what has arrived.
     report: Option<ArrivalReport>,
     frames: u64,
-    past: Past,
+}
+
+/// The same, with the endpoint, while the lane is served.
+struct Connection<'a> {
+    sending: &'a mut Sending,
+    net: &'a mut NetworkState,
+    /// Whether the endpoint has taken something and not been asked to send it.
+    wrote: bool,
+}
+
+impl Connection<'_> {
+    fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.net.connections[self.sending.end.0 as usize].endpoint
+    }
+
+    /// Gives the endpoint what it takes of the stream. Returns the bytes.
+    fn write(&mut self) -> u64 {
+        let waiting = self.sending.stream.position() - self.sending.taken;
+        if waiting == 0 {
+            return 0;
+        }
+        let taken = self.endpoint().write(waiting);
+        self.sending.taken += taken;
+        self.wrote |= taken > 0;
+        taken
+    }
+}
+
+impl LaneConnection for Connection<'_> {
+    type Packet = Packet;
+    type Error = Infallible;
+
+    fn snapshot(&mut self) -> Result<LaneSnapshot, Infallible> {
+        Ok(snapshot(self.endpoint()))
+    }
+
+    #[inline]
+    fn held(&mut self) -> Result<usize, Infallible> {
+        let endpoint = self.endpoint();
+        Ok((endpoint.unsent() + endpoint.unacknowledged()) as usize)
+    }
+
+    #[inline]
+    fn unsent(&mut self) -> Result<usize, Infallible> {
+        Ok(self.endpoint().unsent() as usize)
+    }
+
+    #[inline]
+    fn hand_over_rest(&mut self, _now: Instant) -> Result<HandedOver, Infallible> {
+        let mut bytes = self.write();
+        if self.sending.taken == self.sending.stream.position()
+            && let Some(report) = self.sending.report.take()
+        {
+            self.sending.stream.push_report(report);
+            bytes += self.write();
+        }
+        Ok(HandedOver { bytes, is_ready: self.sending.taken == self.sending.stream.position() })
+    }
+
+    fn has_space(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn accept(&mut self, _now: Instant, packet: Packet) -> Result<(), Infallible> {
+        self.sending.frames += 1;
+        self.sending.stream.push(packet);
+        Ok(())
+    }
+
+    fn release(&mut self, _packet: Packet) {}
+
+    /// The endpoint takes the batch next, before anything else happens.
+    #[inline]
+    fn hand_over(&mut self, _now: Instant, _rest: Rest) -> Result<u64, Infallible> {
+        self.sending.stream.seal();
+        Ok(0)
+    }
+
+    fn position(&self) -> u64 {
+        self.sending.stream.position()
+    }
+
+    /// What has left makes no room before it is acknowledged.
+    fn transmit(&mut self, _now: Instant) -> bool {
+        if std::mem::take(&mut self.wrote) {
+            self.net.flush(self.sending.end);
+        }
+        false
+    }
+
+    /// The model has every congestion control that a plan may name.
+    fn set_congestion_control(&mut self, name: &str, _cause: CongestionControlCause) -> bool {
+        self.endpoint().set_congestion_control(congestion_control(name));
+        true
+    }
+
+    fn set_max_pacing_rate(&mut self, rate: Option<Rate>) -> Result<(), Infallible> {
+        self.endpoint().set_max_pacing_rate(rate);
+        Ok(())
+    }
 }
 
 /// What a lane did over connections that broke.
@@ -79,20 +189,18 @@ impl TcpLane {
         seed: u64,
     ) -> Self {
         let plan = &settings.plans[side];
-        let mut control = LaneControl::default();
-        control.configure(plan, lane);
-        control.expect_reports();
+        let mut pump = LanePump::over_tcp();
+        pump.configure(plan, lane);
+        pump.expect_reports();
+        let stream = Stream::new(plan.group_of(lane).0.compression, settings.sealed, seed);
         TcpLane {
-            end,
             lane,
             seed,
-            stream: Stream::new(plan.group_of(lane).0.compression, settings.sealed, seed),
+            pump,
+            sending: Sending { end, stream, taken: 0, report: None, frames: 0 },
             decompressor: Decompressor::new(),
-            control,
             reporting: Reporting::default(),
             arrived: (0, 0),
-            report: None,
-            frames: 0,
             past: Past::default(),
         }
     }
@@ -100,22 +208,28 @@ impl TcpLane {
     /// Takes down what the lane's connection did, before it is forgotten.
     pub(super) fn close(&mut self, net: &NetworkState) {
         self.past.broken += 1;
-        self.past.written += self.control.written();
-        self.past.tcp += net.connections[self.end.0 as usize].endpoint.stats();
+        self.past.written += self.pump.written();
+        self.past.tcp += net.connections[self.end().0 as usize].endpoint.stats();
     }
 
     pub(super) fn reopen(&mut self, end: ConnectionId, settings: (&TrunkSettings, usize)) {
-        let (frames, past) = (self.frames, self.past);
-        *self = TcpLane { frames, past, ..TcpLane::new(end, self.lane, settings, self.seed) };
+        let (frames, past) = (self.sending.frames, self.past);
+        *self = TcpLane { past, ..TcpLane::new(end, self.lane, settings, self.seed) };
+        self.sending.frames = frames;
     }
 
     pub(super) const fn end(&self) -> ConnectionId {
-        self.end
+        self.sending.end
+    }
+
+    /// The pump, and the connection for it.
+    const fn parts<'a>(&'a mut self, net: &'a mut NetworkState) -> (&'a mut LanePump, Connection<'a>) {
+        (&mut self.pump, Connection { sending: &mut self.sending, net, wrote: false })
     }
 
     /// Bytes that the endpoint has got since it was asked last.
     pub(super) fn take_arrived(&mut self, net: &mut NetworkState) -> u64 {
-        let endpoint = &mut net.connections[self.end.0 as usize].endpoint;
+        let endpoint = &mut net.connections[self.end().0 as usize].endpoint;
         let there = endpoint.readable();
         if there > 0 { endpoint.read(there) } else { 0 }
     }
@@ -130,7 +244,7 @@ impl TcpLane {
                 Some(packet)
             }
             Content::Report(report) => {
-                self.control.handle_report(now, self.lane, paths, report);
+                self.pump.handle_report(now, self.lane, paths, report);
                 None
             }
         }
@@ -140,127 +254,50 @@ impl TcpLane {
     pub(super) fn handle_arrived(&mut self, now: Instant, bytes: u64) {
         self.arrived.0 += bytes;
         if let Some(report) = self.reporting.handle_received(now, self.arrived.0, self.arrived.1) {
-            self.report = Some(report);
+            self.sending.report = Some(report);
         }
     }
 
-    pub(super) fn report_delivered(&mut self, net: &NetworkState, transmitter: &mut Transmitter<Packet>) {
-        if transmitter.has_data_in_transit(self.lane) && self.control.delivery_due(net.now) {
-            let endpoint = &net.connections[self.end.0 as usize].endpoint;
-            let held = endpoint.unsent() + endpoint.unacknowledged();
-            self.control.handle_held(net.now, self.lane, transmitter, held as usize);
-        }
+    #[inline]
+    pub(super) fn report_delivered(&mut self, net: &mut NetworkState, transmitter: &mut Transmitter<Packet>) {
+        let (now, lane) = (net.now, self.lane);
+        let (pump, mut connection) = self.parts(net);
+        let Ok(()) = pump.report_delivered(now, lane, transmitter, &mut connection);
     }
 
     /// Takes the rate that the lane's path grants it.
     pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Option<Rate>) {
-        if grant != self.control.grant() {
-            self.control.handle_grant(grant);
-            self.apply(net);
-            net.flush(self.end);
-        }
-    }
-
-    /// Changes the settings of the endpoint that the control asks for.
-    fn apply(&mut self, net: &mut NetworkState) {
-        while let Some(action) = self.control.poll_action() {
-            let endpoint = &mut net.connections[self.end.0 as usize].endpoint;
-            match action {
-                LaneAction::SetMaxPacingRate(rate) => endpoint.set_max_pacing_rate(rate),
-                LaneAction::SetCongestionControl { name, .. } => {
-                    endpoint.set_congestion_control(congestion_control(&name));
-                }
-                // The control is asked for room after every event.
-                LaneAction::SetLowWaterMark(_) => {}
-            }
+        if grant != self.pump.grant() {
+            let (pump, mut connection) = self.parts(net);
+            let Ok(()) = pump.handle_grant(grant, &mut connection);
+            net.flush(self.end());
         }
     }
 
     /// Gives the endpoint what waits for the lane, as far as it has room.
     #[inline]
-    pub(super) fn flush(
-        &mut self,
-        net: &mut NetworkState,
-        half: u32,
-        (transmitter, paths): (&mut Transmitter<Packet>, &mut Paths),
-    ) {
-        let endpoint = &net.connections[self.end.0 as usize].endpoint;
-        if endpoint.state() != State::Established {
+    pub(super) fn serve(&mut self, net: &mut NetworkState, half: u32, edge: LaneEdge<'_, Packet>) {
+        if net.connections[self.end().0 as usize].endpoint.state() != State::Established {
             return;
         }
-        if self.control.snapshot_due(net.now) {
-            let place = (&mut *transmitter, paths);
-            self.control.handle_snapshot(net.now, self.lane, place, snapshot(endpoint));
-            self.apply(net);
+        let (now, lane) = (net.now, self.lane);
+        let (pump, mut connection) = self.parts(net);
+        let Ok(served) = pump.serve(now, edge, &mut connection);
+        if let Served::Held(until) = served {
+            net.agenda.set(Kind::Gateway, timer(half, lane), until.max(now));
         }
-        if let Some(at) = self.control.stalled_until(net.now)
-            && transmitter.has_backlog(self.lane)
-        {
-            net.agenda.set(Kind::Gateway, timer(half, self.lane), at);
-            return;
-        }
-        let mut wrote = self.write(net);
-        if self.stream.position() == self.control.written()
-            && let Some(report) = self.report.take()
-        {
-            self.stream.push_report(report);
-            wrote |= self.write(net);
-        }
-        while self.stream.position() == self.control.written() && transmitter.has_backlog(self.lane) {
-            let unsent = net.connections[self.end.0 as usize].endpoint.unsent() as usize;
-            let Some(mut room) = self.control.room(net.now, unsent) else { break };
-            let from = self.stream.position();
-            let mut held = None;
-            loop {
-                match transmitter.poll_transmit(net.now, self.lane, &mut room, drop) {
-                    Poll::Packet(packet) => {
-                        self.frames += 1;
-                        self.stream.push(packet);
-                    }
-                    Poll::Wait(at) => {
-                        held = Some(at);
-                        break;
-                    }
-                    Poll::Nothing => break,
-                }
-            }
-            self.stream.seal(from);
-            transmitter.handle_transmitted(self.lane, self.stream.position());
-            wrote |= self.write(net);
-            if let Some(at) = held {
-                net.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(net.now));
-                break;
-            }
-            if self.stream.position() == from {
-                break;
-            }
-        }
-        if wrote {
-            net.flush(self.end);
-        }
-    }
-
-    /// Gives the endpoint what it takes of the stream.
-    fn write(&mut self, net: &mut NetworkState) -> bool {
-        let waiting = self.stream.position() - self.control.written();
-        if waiting == 0 {
-            return false;
-        }
-        let taken = net.connections[self.end.0 as usize].endpoint.write(waiting);
-        self.control.handle_written(net.now, taken);
-        taken > 0
     }
 
     pub(super) fn report(&self, net: &NetworkState, mode: Option<PathMode>) -> LaneReport {
         let mut tcp = self.past.tcp;
-        tcp += net.connections[self.end.0 as usize].endpoint.stats();
+        tcp += net.connections[self.end().0 as usize].endpoint.stats();
         LaneReport {
-            snapshot: *self.control.snapshot(),
-            pacing: mode.map(|mode| (mode, self.control.grant())),
-            chosen_congestion_control: self.control.chosen_congestion_control(),
-            frames: self.frames,
-            bytes: self.past.written + self.control.written(),
-            compression: *self.stream.compression(),
+            snapshot: *self.pump.snapshot(),
+            pacing: mode.map(|mode| (mode, self.pump.grant())),
+            chosen_congestion_control: self.pump.chosen_congestion_control(),
+            frames: self.sending.frames,
+            bytes: self.past.written + self.pump.written(),
+            compression: *self.sending.stream.compression(),
             tcp: Some(tcp),
             quic: None,
             broken: self.past.broken,

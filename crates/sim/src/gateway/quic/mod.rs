@@ -1,4 +1,4 @@
-//! One end of a lane over QUIC: the gateway's [`LaneControl`], framing and congestion control over a model of its connection.
+//! One end of a lane over QUIC: the gateway's [`LanePump`], framing and congestion control over a model of its connection.
 //!
 //! The model follows RFC 9002 with the settings of the gateway's library: packets are numbered, acknowledged, lost, paced.
 //! Frames stand in datagrams ([`datagram`](trunkline_trunk::datagram)) or in streams ([`streams`](trunkline_trunk::streams)) as
@@ -15,6 +15,7 @@ mod streams;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ use trunkline_trunk::datagram::{DatagramError, Packer, Piece, Reassembler, Rest}
 use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD};
 use trunkline_trunk::streams::{Deframer, Framing, MAX_STREAMS, StreamError};
 use trunkline_trunk::{
-    CongestionControl, Delivery, LaneAction, LaneControl, LaneId, PathMode, Paths, Poll, Transmitter,
-    TrunkPlan,
+    CongestionControl, CongestionControlCause, Delivery, HandedOver, LaneConnection, LaneControl, LaneEdge,
+    LaneId, LanePump, LaneSnapshot, LaneWindow, PathMode, Served, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -72,7 +73,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(60);
 static ZEROS: [u8; trunkline_trunk::frame::MAX_PACKET] = [0; trunkline_trunk::frame::MAX_PACKET];
 
 /// How frames leave.
-enum Sending {
+enum Framer {
     Datagrams { packer: Packer, pieces: Vec<Piece> },
     Streams(Framing),
 }
@@ -83,31 +84,88 @@ enum Receiving {
     Streams(Vec<(Received, Deframer)>),
 }
 
-/// How a round of handing over ended.
-enum Filled {
-    /// Nothing waits at the edge.
-    Idle,
-    /// The connection has enough.
-    Full,
-    /// Something waits at the edge until then.
-    Held(Instant),
-}
-
 pub(super) struct QuicLane {
     lane: LaneId,
-    node: NodeId,
-    addressing: Addressing,
-    delivery: Delivery,
-    control: LaneControl,
-    connection: Connection,
+    pump: LanePump,
     sending: Sending,
     receiving: Receiving,
+}
+
+/// The connection of a lane, and what it hands over.
+struct Sending {
+    node: NodeId,
+    addressing: Addressing,
+    connection: Connection,
+    framer: Framer,
     /// Packets in frames that were handed over and did not come, by their numbers in the frames, and since when.
     carried: BTreeMap<u64, (Instant, Packet)>,
     next_key: u64,
     /// Bytes handed over.
     position: u64,
     frames: u64,
+}
+
+/// The same, with the network, while the lane is served.
+struct Serving<'a> {
+    sending: &'a mut Sending,
+    net: &'a mut NetworkState,
+}
+
+impl LaneConnection for Serving<'_> {
+    type Packet = Packet;
+    type Error = Infallible;
+
+    fn snapshot(&mut self) -> Result<LaneSnapshot, Infallible> {
+        Ok(self.sending.connection.snapshot(self.sending.position))
+    }
+
+    fn unsent(&mut self) -> Result<usize, Infallible> {
+        Ok(self.sending.connection.unsent())
+    }
+
+    fn window(&mut self) -> Option<LaneWindow> {
+        Some(self.sending.connection.lane_window())
+    }
+
+    /// The model takes all that is handed over.
+    fn hand_over_rest(&mut self, _now: Instant) -> Result<HandedOver, Infallible> {
+        Ok(HandedOver { bytes: 0, is_ready: true })
+    }
+
+    fn has_space(&self) -> bool {
+        self.sending.waiting() < LaneControl::MAX_BATCH
+    }
+
+    fn accept(&mut self, now: Instant, packet: Packet) -> Result<(), Infallible> {
+        self.sending.put(now, packet);
+        Ok(())
+    }
+
+    fn release(&mut self, _packet: Packet) {}
+
+    fn hand_over(&mut self, _now: Instant, rest: Rest) -> Result<u64, Infallible> {
+        Ok(self.sending.hand_over(rest))
+    }
+
+    fn position(&self) -> u64 {
+        self.sending.position
+    }
+
+    fn transmit(&mut self, _now: Instant) -> bool {
+        let unsent = self.sending.connection.unsent();
+        self.sending.transmit(self.net);
+        self.sending.connection.unsent() < unsent
+    }
+
+    fn handle_window_limited(&mut self) {
+        self.sending.connection.handle_blocked();
+    }
+
+    /// The model has every congestion control that a plan may name.
+    fn set_congestion_control(&mut self, name: &str, _cause: CongestionControlCause) -> bool {
+        self.sending.connection.control.set_algorithm(congestion_control(name));
+        true
+    }
 }
 
 impl QuicLane {
@@ -129,24 +187,29 @@ impl QuicLane {
             net.agenda.set(Kind::Gateway, timer(half, lane), net.now);
             let group = plans[side].group_of(lane).0;
             let algorithm = algorithm(&group.congestion_control, &tcp[side]);
-            let mut control = LaneControl::default();
-            control.pace();
+            let mut pump = LanePump::over_quic(group.delivery);
+            pump.configure(&plans[side], lane);
             let mut new = QuicLane {
                 lane,
-                node: here.0,
-                addressing: Addressing::new((version, protocol::UDP), here, there, group.dscp),
-                delivery: group.delivery,
-                control,
-                connection: Connection::new(group.delivery, algorithm),
-                sending: match group.delivery {
-                    Delivery::Datagram => {
-                        Sending::Datagrams { packer: Packer::new(MAX_DATAGRAM), pieces: Vec::new() }
-                    }
-                    Delivery::Reliable => {
-                        let mut framing = Framing::new(seeds[side]);
-                        framing.grow(MAX_STREAMS);
-                        Sending::Streams(framing)
-                    }
+                pump,
+                sending: Sending {
+                    node: here.0,
+                    addressing: Addressing::new((version, protocol::UDP), here, there, group.dscp),
+                    connection: Connection::new(group.delivery, algorithm),
+                    framer: match group.delivery {
+                        Delivery::Datagram => {
+                            Framer::Datagrams { packer: Packer::new(MAX_DATAGRAM), pieces: Vec::new() }
+                        }
+                        Delivery::Reliable => {
+                            let mut framing = Framing::new(seeds[side]);
+                            framing.grow(MAX_STREAMS);
+                            Framer::Streams(framing)
+                        }
+                    },
+                    carried: BTreeMap::new(),
+                    next_key: 0,
+                    position: 0,
+                    frames: 0,
                 },
                 receiving: match group.delivery {
                     Delivery::Datagram => Receiving::Datagrams(Box::default()),
@@ -154,128 +217,118 @@ impl QuicLane {
                         std::iter::repeat_with(Default::default).take(MAX_STREAMS).collect(),
                     ),
                 },
-                carried: BTreeMap::new(),
-                next_key: 0,
-                position: 0,
-                frames: 0,
             };
-            new.control.configure(&plans[side], lane);
-            new.apply();
+            let (pump, mut serving) = new.parts(net);
+            let Ok(()) = pump.apply(&mut serving);
             new
         })
     }
 
-    /// Changes what the control asks for. Pacing is done where packets leave the edge, and there is no low-water mark, as in the
-    /// gateway.
-    fn apply(&mut self) {
-        while let Some(action) = self.control.poll_action() {
-            if let LaneAction::SetCongestionControl { name, .. } = action {
-                self.connection.control.set_algorithm(congestion_control(&name));
-            }
-        }
+    /// The pump, and the connection for it.
+    const fn parts<'a>(&'a mut self, net: &'a mut NetworkState) -> (&'a mut LanePump, Serving<'a>) {
+        (&mut self.pump, Serving { sending: &mut self.sending, net })
     }
 
     /// Takes the rate that the lane's path grants it.
-    pub(super) fn handle_grant(&mut self, grant: Option<Rate>) {
-        self.control.handle_grant(grant);
-        self.apply();
+    pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Option<Rate>) {
+        let (pump, mut serving) = self.parts(net);
+        let Ok(()) = pump.handle_grant(grant, &mut serving);
     }
 
-    pub(super) fn report_delivered(&mut self, now: Instant, transmitter: &mut Transmitter<Packet>) {
-        if transmitter.has_data_in_transit(self.lane) && self.control.delivery_due(now) {
-            let held = self.connection.snapshot(self.position).held();
-            self.control.handle_held(now, self.lane, transmitter, held);
-        }
+    pub(super) fn report_delivered(&mut self, net: &mut NetworkState, transmitter: &mut Transmitter<Packet>) {
+        let (now, lane) = (net.now, self.lane);
+        let (pump, mut serving) = self.parts(net);
+        let Ok(()) = pump.report_delivered(now, lane, transmitter, &mut serving);
     }
 
     /// Sends what waits at the edge, until the connection takes no more, and what else the connection has to say.
-    pub(super) fn flush(
-        &mut self,
-        net: &mut NetworkState,
-        half: u32,
-        (transmitter, paths): (&mut Transmitter<Packet>, &mut Paths),
-    ) {
+    pub(super) fn serve(&mut self, net: &mut NetworkState, half: u32, edge: LaneEdge<'_, Packet>) {
         let now = net.now;
-        if self.control.snapshot_due(now) {
-            let snapshot = self.connection.snapshot(self.position);
-            self.control.handle_snapshot(now, self.lane, (&mut *transmitter, paths), snapshot);
-            self.apply();
-        }
-        // What a lane of datagrams holds does not come any more if it stalls, and need not be waited for.
-        let stalled = self.control.stalled_until(now).filter(|_| self.delivery == Delivery::Reliable);
-        let mut held = stalled.filter(|_| transmitter.has_backlog(self.lane));
-        if stalled.is_some() {
-            self.transmit(net);
-        } else {
-            loop {
-                let filled = self.fill(now, transmitter);
-                let unsent = self.connection.unsent();
-                self.transmit(net);
-                match filled {
-                    // What has left makes room for more.
-                    Filled::Full if self.connection.unsent() < unsent => {}
-                    Filled::Full | Filled::Idle => break,
-                    Filled::Held(until) => {
-                        held = Some(until);
-                        break;
-                    }
-                }
-            }
-        }
-        match [held, self.connection.next_timeout()].into_iter().flatten().min() {
+        let (pump, mut serving) = self.parts(net);
+        let Ok(served) = pump.serve(now, edge, &mut serving);
+        let held = match served {
+            Served::Held(until) => Some(until),
+            Served::Idle | Served::Full => None,
+        };
+        match [held, self.sending.connection.next_timeout()].into_iter().flatten().min() {
             Some(at) => net.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(now)),
             None => net.agenda.cancel(Kind::Gateway, timer(half, self.lane)),
         }
     }
 
-    /// Hands over what waits, until the connection has as much as it sends soon.
-    fn fill(&mut self, now: Instant, transmitter: &mut Transmitter<Packet>) -> Filled {
-        self.control.handle_window(self.connection.lane_window());
-        loop {
-            if !transmitter.has_backlog(self.lane) {
-                self.hand_over(now, Rest::Leaves);
-                return Filled::Idle;
-            }
-            if let Some(until) = self.control.paced_until(now) {
-                if until.saturating_since(now) > Rest::MAX_WAIT {
-                    self.hand_over(now, Rest::Leaves);
-                }
-                if self.control.is_window_limited() {
-                    self.connection.handle_blocked();
-                }
-                return Filled::Held(until);
-            }
-            let Some(mut room) = self.control.room(now, self.connection.unsent()) else {
-                if self.control.is_window_limited() {
-                    self.connection.handle_blocked();
-                }
-                return Filled::Full;
-            };
-            let mut held = None;
-            while self.waiting() < LaneControl::MAX_BATCH {
-                match transmitter.poll_transmit(now, self.lane, &mut room, drop) {
-                    Poll::Packet(packet) => self.put(now, packet),
-                    Poll::Wait(until) => {
-                        held = Some(until);
-                        break;
-                    }
-                    Poll::Nothing => break,
-                }
-            }
-            let more_follows = held.is_none() && transmitter.has_backlog(self.lane);
-            self.hand_over(now, if more_follows { Rest::Waits } else { Rest::Leaves });
-            transmitter.handle_transmitted(self.lane, self.position);
-            if let Some(until) = held {
-                return Filled::Held(until);
-            }
+    /// A packet of the lane has come, and `far` is the end that sent it: the packets that are complete with it.
+    pub(super) fn handle_packet(&mut self, now: Instant, packet: &Packet, far: &mut Self) -> Vec<Packet> {
+        let (number, ack) = Outgoing::decode(packet.front());
+        if let Some(ack) = ack {
+            self.sending.connection.handle_ack(now, &ack);
         }
+        let Some(number) = number else { return Vec::new() };
+        self.sending.connection.stats.received += 1;
+        if !self.sending.connection.arrivals.note(now, number, packet.congestion_experienced()) {
+            self.sending.connection.stats.doubled += 1;
+            return Vec::new();
+        }
+        let mut keys = Vec::new();
+        let mut note = |frame: &Frame, content: &[u8]| {
+            if let (Frame::Packet { .. }, Some(key)) = (frame, content.first_chunk()) {
+                keys.push(u64::from_be_bytes(*key));
+            }
+        };
+        match (far.sending.connection.take_content(number), &mut self.receiving) {
+            (Content::Datagrams(datagrams), Receiving::Datagrams(reassembler)) => {
+                reassembler.set_round_trip(self.sending.connection.rtt.smoothed());
+                for datagram in &datagrams {
+                    let result = reassembler.handle_datagram(now, datagram, |frame, content| {
+                        note(&frame, content);
+                        Ok::<(), DatagramError>(())
+                    });
+                    debug_assert!(result.is_ok(), "both ends of a lane are ours: {result:?}");
+                }
+                self.sending.connection.stats.reassembled = reassembler.stats().reassembled;
+            }
+            (Content::Chunks(chunks), Receiving::Streams(streams)) => {
+                for Chunk { stream, range } in chunks {
+                    let (received, deframer) = &mut streams[usize::from(stream)];
+                    let Some(end) = received.handle(&range) else { continue };
+                    let bytes = far.sending.connection.read(stream, end);
+                    let result = deframer.handle_bytes(&bytes, |frame, content| {
+                        note(frame, content);
+                        Ok::<(), StreamError>(())
+                    });
+                    debug_assert!(result.is_ok(), "both ends of a lane are ours: {result:?}");
+                }
+            }
+            _ => {}
+        }
+        keys.iter().filter_map(|key| far.sending.carried.remove(key)).map(|(_, packet)| packet).collect()
     }
 
+    /// A timer of the lane has run out.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.sending.connection.handle_timeout(now);
+    }
+
+    pub(super) fn report(&self, mode: Option<PathMode>) -> LaneReport {
+        LaneReport {
+            snapshot: *self.pump.snapshot(),
+            pacing: mode.map(|mode| (mode, self.pump.grant())),
+            chosen_congestion_control: self.pump.chosen_congestion_control(),
+            frames: self.sending.frames,
+            bytes: self.sending.connection.bytes_sent(),
+            compression: trunkline_trunk::compress::CompressorStats::default(),
+            tcp: None,
+            quic: Some(self.sending.connection.stats),
+            broken: 0,
+        }
+    }
+}
+
+impl Sending {
     /// Bytes that wait to be handed over.
     fn waiting(&self) -> usize {
-        match &self.sending {
-            Sending::Datagrams { packer, .. } => packer.len(),
-            Sending::Streams(framing) => framing.len(),
+        match &self.framer {
+            Framer::Datagrams { packer, .. } => packer.len(),
+            Framer::Streams(framing) => framing.len(),
         }
     }
 
@@ -287,9 +340,9 @@ impl QuicLane {
         let head_len = head.encode_before(&mut room);
         let key = self.next_key.to_be_bytes();
         let parts: [&[u8]; 3] = [&room[MAX_HEAD - head_len..], &key, &ZEROS[..packet_len - KEY_BYTES]];
-        match &mut self.sending {
-            Sending::Datagrams { packer, .. } => packer.put(&parts),
-            Sending::Streams(framing) => {
+        match &mut self.framer {
+            Framer::Datagrams { packer, .. } => packer.put(&parts),
+            Framer::Streams(framing) => {
                 let Ok(headers) = Headers::parse(packet.header(), packet_len) else { return };
                 let delivered = self.connection.acknowledged.position();
                 framing.put(now, &headers.flow(), delivered, |piece| {
@@ -302,7 +355,7 @@ impl QuicLane {
         self.carried.insert(self.next_key, (now, packet));
         self.next_key += 1;
         self.frames += 1;
-        if self.delivery == Delivery::Datagram {
+        if matches!(self.framer, Framer::Datagrams { .. }) {
             let is_gone = |since: Instant| now.saturating_since(since) > MAX_LIFETIME;
             while self.carried.first_entry().is_some_and(|first| is_gone(first.get().0)) {
                 self.carried.pop_first();
@@ -310,28 +363,26 @@ impl QuicLane {
         }
     }
 
-    /// Hands over what waits.
-    fn hand_over(&mut self, now: Instant, rest: Rest) {
-        let bytes = match &mut self.sending {
-            Sending::Datagrams { packer, .. } if packer.is_empty() => 0,
-            Sending::Datagrams { packer, pieces } => {
+    /// Hands over what waits. Returns the bytes.
+    fn hand_over(&mut self, rest: Rest) -> u64 {
+        let bytes = match &mut self.framer {
+            Framer::Datagrams { packer, .. } if packer.is_empty() => 0,
+            Framer::Datagrams { packer, pieces } => {
                 let bytes = packer.take_with(pieces, rest, Vec::new());
                 for piece in pieces.drain(..) {
                     self.connection.send_datagram(bytes[piece.start..piece.end].to_vec());
                 }
                 bytes.len()
             }
-            Sending::Streams(framing) => {
+            Framer::Streams(framing) => {
                 let len = framing.len();
                 self.connection.set_handed_over(framing.position() + len as u64);
                 framing.take().for_each(|(stream, bytes)| self.connection.write(stream, &bytes));
                 len
             }
         };
-        if bytes > 0 {
-            self.position += bytes as u64;
-            self.control.handle_written(now, bytes as u64);
-        }
+        self.position += bytes as u64;
+        bytes as u64
     }
 
     /// Sends what the connection may send now.
@@ -343,72 +394,6 @@ impl QuicLane {
             net.send(self.node, packet.sent_at(net.now));
         }
         self.connection.handle_drained();
-    }
-
-    /// A packet of the lane has come, and `far` is the end that sent it: the packets that are complete with it.
-    pub(super) fn handle_packet(&mut self, now: Instant, packet: &Packet, far: &mut Self) -> Vec<Packet> {
-        let (number, ack) = Outgoing::decode(packet.front());
-        if let Some(ack) = ack {
-            self.connection.handle_ack(now, &ack);
-        }
-        let Some(number) = number else { return Vec::new() };
-        self.connection.stats.received += 1;
-        if !self.connection.arrivals.note(now, number, packet.congestion_experienced()) {
-            self.connection.stats.doubled += 1;
-            return Vec::new();
-        }
-        let mut keys = Vec::new();
-        let mut note = |frame: &Frame, content: &[u8]| {
-            if let (Frame::Packet { .. }, Some(key)) = (frame, content.first_chunk()) {
-                keys.push(u64::from_be_bytes(*key));
-            }
-        };
-        match (far.connection.take_content(number), &mut self.receiving) {
-            (Content::Datagrams(datagrams), Receiving::Datagrams(reassembler)) => {
-                reassembler.set_round_trip(self.connection.rtt.smoothed());
-                for datagram in &datagrams {
-                    let result = reassembler.handle_datagram(now, datagram, |frame, content| {
-                        note(&frame, content);
-                        Ok::<(), DatagramError>(())
-                    });
-                    debug_assert!(result.is_ok(), "both ends of a lane are ours: {result:?}");
-                }
-                self.connection.stats.reassembled = reassembler.stats().reassembled;
-            }
-            (Content::Chunks(chunks), Receiving::Streams(streams)) => {
-                for Chunk { stream, range } in chunks {
-                    let (received, deframer) = &mut streams[usize::from(stream)];
-                    let Some(end) = received.handle(&range) else { continue };
-                    let bytes = far.connection.read(stream, end);
-                    let result = deframer.handle_bytes(&bytes, |frame, content| {
-                        note(frame, content);
-                        Ok::<(), StreamError>(())
-                    });
-                    debug_assert!(result.is_ok(), "both ends of a lane are ours: {result:?}");
-                }
-            }
-            _ => {}
-        }
-        keys.iter().filter_map(|key| far.carried.remove(key)).map(|(_, packet)| packet).collect()
-    }
-
-    /// A timer of the lane has run out.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        self.connection.handle_timeout(now);
-    }
-
-    pub(super) fn report(&self, mode: Option<PathMode>) -> LaneReport {
-        LaneReport {
-            snapshot: *self.control.snapshot(),
-            pacing: mode.map(|mode| (mode, self.control.grant())),
-            chosen_congestion_control: self.control.chosen_congestion_control(),
-            frames: self.frames,
-            bytes: self.connection.bytes_sent(),
-            compression: trunkline_trunk::compress::CompressorStats::default(),
-            tcp: None,
-            quic: Some(self.connection.stats),
-            broken: 0,
-        }
     }
 }
 
