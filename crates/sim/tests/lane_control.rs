@@ -155,15 +155,19 @@ fn lanes_over_quic_keep_their_rate_where_packets_overtake_each_other() {
     }
 }
 
+/// A path that is down between these times.
+fn cut(from: Duration, until: Duration) -> LinkSettings {
+    let down = Impairments { loss: Loss::Uniform(1.0), ..Impairments::default() };
+    let changes =
+        vec![(from, LinkChange::Impairments(down)), (until, LinkChange::Impairments(Impairments::default()))];
+    LinkSettings { changes, ..path() }
+}
+
 /// What a lane holds when its path fails may be lost with it, so users may send that again; the rest waits at the edge.
 #[test]
 fn a_lane_whose_path_fails_takes_nothing_more_and_lets_retransmissions_wait_at_the_edge() {
-    let down = Impairments { loss: Loss::Uniform(1.0), ..Impairments::default() };
-    let changes = vec![
-        (SECOND * 5, LinkChange::Impairments(down)),
-        (SECOND * 12, LinkChange::Impairments(Impairments::default())),
-    ];
-    let mut scene = Scene::new(&LinkSettings { changes, ..path() }, CongestionControl::AsOpened, None);
+    let path = cut(SECOND * 5, SECOND * 12);
+    let mut scene = Scene::new(&path, CongestionControl::AsOpened, None);
     let at = |scene: &mut Scene, ms: u64| {
         scene.network.run_until(Instant::from_millis(ms));
         let report = scene.network.trunk_report(scene.trunk, 0);
@@ -176,4 +180,29 @@ fn a_lane_whose_path_fails_takes_nothing_more_and_lets_retransmissions_wait_at_t
     let (again, still, held) = at(&mut scene, 12_000);
     assert!(again > filtered && (still, held) == (queued + 4, frames), "and no other, while it waits");
     assert!(at(&mut scene, 40_000).2 > frames + 1000, "the lane goes on when its path does");
+}
+
+/// As in the gateway: a lane over TCP ends six seconds after it has stalled, one of streams after eight. What a lane of datagrams
+/// sends need not arrive.
+#[test]
+fn a_lane_that_delivers_nothing_for_long_ends_and_is_opened_again() {
+    let path = cut(SECOND * 5, SECOND * 25);
+    for (quic, ends) in
+        [(None, Some(12)), (Some(Delivery::Reliable), Some(14)), (Some(Delivery::Datagram), None)]
+    {
+        let mut scene = Scene::new(&path, CongestionControl::AsOpened, quic);
+        if let Some(ends) = ends {
+            scene.network.run_until(Instant::ZERO + SECOND * ends);
+            assert_eq!(scene.lane().broken, 0, "{quic:?}");
+            scene.network.run_until(Instant::ZERO + SECOND * (ends + 1));
+            assert_eq!(scene.lane().broken, 1, "{quic:?}");
+        }
+        scene.network.run_until(Instant::ZERO + SECOND * 25);
+        let frames = scene.lane().frames;
+        scene.network.run_until(Instant::ZERO + SECOND * 60);
+        assert!(scene.mbit(10) > 15.0, "{quic:?}");
+        let LaneReport { broken, frames: all, bytes, .. } = scene.lane();
+        assert_eq!(broken, u64::from(ends.is_some()), "{quic:?}: once");
+        assert!(all > frames + 10_000 && bytes > all * 1000, "{quic:?}: what it did before counts too");
+    }
 }

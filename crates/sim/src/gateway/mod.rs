@@ -225,10 +225,19 @@ impl Trunks {
     fn serve(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
         let own = &mut self.halves[half as usize];
         let edge = LaneEdge { lane, transmitter: &mut own.transmitter, paths: &mut own.paths };
-        match own.lanes.get_mut(lane.index()) {
-            Some(Carrier::Tcp(tcp)) => tcp.serve(net, half, edge),
-            Some(Carrier::Quic(quic)) => quic.serve(net, half, edge),
+        let is_dead = match own.lanes.get_mut(lane.index()) {
+            Some(Carrier::Tcp(tcp)) => {
+                tcp.serve(net, half, edge);
+                tcp.is_dead(net.now)
+            }
+            Some(Carrier::Quic(quic)) => {
+                quic.serve(net, half, edge);
+                quic.is_dead(net.now)
+            }
             None => return,
+        };
+        if is_dead {
+            return self.reopen(net, half, lane);
         }
         if !own.paths.take_changed() {
             return;
@@ -268,29 +277,48 @@ impl Trunks {
         self.serve(net, half, LaneId(lane as u8));
     }
 
-    /// A lane's connection is no more: it is opened again, and what was in it is lost.
+    /// A lane's connection is no more.
     pub(crate) fn handle_broken(&mut self, net: &mut NetworkState, half: u32, lane: u32) {
+        self.reopen(net, half, LaneId(lane as u8));
+    }
+
+    /// Opens a lane again, at both ends. What was in it is lost.
+    fn reopen(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
         let near = half & !1;
         let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
         let settings = &self.settings[near as usize / 2];
         let version = self.versions[near as usize / 2];
-        for side in [near, other(near)] {
-            if let Some(Carrier::Tcp(old)) = self.halves[side as usize].lanes.get_mut(lane as usize) {
-                let end = old.end();
-                net.connections[end.0 as usize].endpoint.abort();
-                old.close(net);
-                net.forget(end);
-            }
+        let Ok([first, second]) = self.halves.get_disjoint_mut([near as usize, other(near) as usize]) else {
+            return;
+        };
+        for half in [&mut *first, &mut *second] {
+            half.transmitter.handle_lane_lost(lane);
+            half.paths.remove_lane(lane);
         }
-        let id = LaneId(lane as u8);
-        let ends = tcp_lane::open(net, (nodes, near), (version, id, settings.dscp(id)), &settings.tcp);
-        for (side, end) in ends.into_iter().enumerate() {
-            let own = &mut self.halves[near as usize + side];
-            own.transmitter.handle_lane_lost(id);
-            own.paths.remove_lane(id);
-            if let Some(Carrier::Tcp(old)) = own.lanes.get_mut(lane as usize) {
-                old.reopen(end, (settings, side));
+        let carriers = (first.lanes.get_mut(lane.index()), second.lanes.get_mut(lane.index()));
+        match carriers {
+            (Some(Carrier::Tcp(one)), Some(Carrier::Tcp(two))) => {
+                let mut olds = [one, two];
+                for old in &mut olds {
+                    net.connections[old.end().0 as usize].endpoint.abort();
+                    old.close(net);
+                    net.forget(old.end());
+                }
+                let dscp = settings.dscp(lane);
+                let ends = tcp_lane::open(net, (nodes, near), (version, lane, dscp), &settings.tcp);
+                for (side, (old, end)) in olds.into_iter().zip(ends).enumerate() {
+                    old.reopen(end, (settings, side));
+                }
             }
+            (Some(Carrier::Quic(one)), Some(Carrier::Quic(two))) => {
+                let seeds = [first.seed, second.seed];
+                let place = (&settings.plans, &settings.tcp);
+                let ends = QuicLane::pair(net, (nodes, near), (version, lane), place, seeds);
+                for (old, new) in [one, two].into_iter().zip(ends) {
+                    **old = new.follow(old);
+                }
+            }
+            _ => {}
         }
     }
 

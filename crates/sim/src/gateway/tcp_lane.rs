@@ -14,7 +14,7 @@ use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, LaneConnection, LaneEdge, LaneId, LanePump,
-    LaneSnapshot, PathMode, Paths, Reporting, Served, Transmitter,
+    LaneSnapshot, PathMode, Paths, Reporting, Served, Stalling, Transmitter,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -72,7 +72,7 @@ pub(super) struct Sending {
 }
 
 /// The same, with the endpoint, while the lane is served.
-struct Connection<'a> {
+pub(super) struct Connection<'a> {
     sending: &'a mut Sending,
     net: &'a mut NetworkState,
     /// Whether the endpoint has taken something and not been asked to send it.
@@ -223,7 +223,10 @@ impl TcpLane {
     }
 
     /// The pump, and the connection for it.
-    const fn parts<'a>(&'a mut self, net: &'a mut NetworkState) -> (&'a mut LanePump, Connection<'a>) {
+    pub(super) const fn parts<'a>(
+        &'a mut self,
+        net: &'a mut NetworkState,
+    ) -> (&'a mut LanePump, Connection<'a>) {
         (&mut self.pump, Connection { sending: &mut self.sending, net, wrote: false })
     }
 
@@ -286,6 +289,11 @@ impl TcpLane {
         if let Served::Held(until) = served {
             net.agenda.set(Kind::Gateway, timer(half, lane), until.max(now));
         }
+    }
+
+    /// Whether its connection is to end: it holds data, and has delivered none for long.
+    pub(super) fn is_dead(&mut self, now: Instant) -> bool {
+        self.pump.poll_stall(now) == Some(Stalling::Dead)
     }
 
     pub(super) fn report(&self, net: &NetworkState, mode: Option<PathMode>) -> LaneReport {

@@ -27,7 +27,7 @@ use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD};
 use trunkline_trunk::streams::{Deframer, Framing, MAX_STREAMS, StreamError};
 use trunkline_trunk::{
     CongestionControl, CongestionControlCause, Delivery, HandedOver, LaneConnection, LaneControl, LaneEdge,
-    LaneId, LanePump, LaneSnapshot, LaneWindow, PathMode, Served, Transmitter, TrunkPlan,
+    LaneId, LanePump, LaneSnapshot, LaneWindow, PathMode, Served, Stalling, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -65,6 +65,25 @@ pub struct QuicLaneStats {
     pub reassembled: u64,
 }
 
+impl std::ops::Add for QuicLaneStats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        QuicLaneStats {
+            sent: self.sent + other.sent,
+            lost: self.lost + other.lost,
+            repaired: self.repaired + other.repaired,
+            late: self.late + other.late,
+            received: self.received + other.received,
+            doubled: self.doubled + other.doubled,
+            acknowledgements: self.acknowledgements + other.acknowledgements,
+            reductions: self.reductions + other.reductions,
+            timeouts: self.timeouts + other.timeouts,
+            reassembled: self.reassembled + other.reassembled,
+        }
+    }
+}
+
 const PORT: u16 = 7_100;
 /// Bytes of the number of a packet, in a frame.
 const KEY_BYTES: usize = 8;
@@ -89,6 +108,17 @@ pub(super) struct QuicLane {
     pump: LanePump,
     sending: Sending,
     receiving: Receiving,
+    /// Its connection follows one that has ended, and has heard nothing yet: in the place of a handshake that is in progress.
+    is_opening: bool,
+    past: Past,
+}
+
+/// What a lane did over connections that ended.
+#[derive(Default, Clone, Copy)]
+struct Past {
+    ended: u64,
+    bytes: u64,
+    quic: QuicLaneStats,
 }
 
 /// The connection of a lane, and what it hands over.
@@ -106,7 +136,7 @@ struct Sending {
 }
 
 /// The same, with the network, while the lane is served.
-struct Serving<'a> {
+pub(super) struct Serving<'a> {
     sending: &'a mut Sending,
     net: &'a mut NetworkState,
 }
@@ -217,6 +247,8 @@ impl QuicLane {
                         std::iter::repeat_with(Default::default).take(MAX_STREAMS).collect(),
                     ),
                 },
+                is_opening: false,
+                past: Past::default(),
             };
             let (pump, mut serving) = new.parts(net);
             let Ok(()) = pump.apply(&mut serving);
@@ -224,8 +256,23 @@ impl QuicLane {
         })
     }
 
+    /// Takes the place of a lane whose connection has ended: what was in it is lost.
+    pub(super) fn follow(mut self, old: &Self) -> Self {
+        self.past = Past {
+            ended: old.past.ended + 1,
+            bytes: old.past.bytes + old.sending.connection.bytes_sent(),
+            quic: old.past.quic + old.sending.connection.stats,
+        };
+        self.sending.frames = old.sending.frames;
+        self.is_opening = true;
+        self
+    }
+
     /// The pump, and the connection for it.
-    const fn parts<'a>(&'a mut self, net: &'a mut NetworkState) -> (&'a mut LanePump, Serving<'a>) {
+    pub(super) const fn parts<'a>(
+        &'a mut self,
+        net: &'a mut NetworkState,
+    ) -> (&'a mut LanePump, Serving<'a>) {
         (&mut self.pump, Serving { sending: &mut self.sending, net })
     }
 
@@ -244,20 +291,35 @@ impl QuicLane {
     /// Sends what waits at the edge, until the connection takes no more, and what else the connection has to say.
     pub(super) fn serve(&mut self, net: &mut NetworkState, half: u32, edge: LaneEdge<'_, Packet>) {
         let now = net.now;
-        let (pump, mut serving) = self.parts(net);
-        let Ok(served) = pump.serve(now, edge, &mut serving);
-        let held = match served {
-            Served::Held(until) => Some(until),
-            Served::Idle | Served::Full => None,
-        };
+        self.is_opening &= self.sending.connection.rtt.sampled().is_none();
+        let mut held = None;
+        if self.is_opening {
+            self.sending.transmit(net);
+        } else {
+            let (pump, mut serving) = self.parts(net);
+            let Ok(served) = pump.serve(now, edge, &mut serving);
+            if let Served::Held(until) = served {
+                held = Some(until);
+            }
+        }
         match [held, self.sending.connection.next_timeout()].into_iter().flatten().min() {
             Some(at) => net.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(now)),
             None => net.agenda.cancel(Kind::Gateway, timer(half, self.lane)),
         }
     }
 
+    /// Whether its connection is to end: it holds data, and has delivered none for long.
+    pub(super) fn is_dead(&mut self, now: Instant) -> bool {
+        self.pump.poll_stall(now) == Some(Stalling::Dead)
+    }
+
     /// A packet of the lane has come, and `far` is the end that sent it: the packets that are complete with it.
     pub(super) fn handle_packet(&mut self, now: Instant, packet: &Packet, far: &mut Self) -> Vec<Packet> {
+        // A packet of a connection that has ended is nobody's.
+        let (local, remote) = self.sending.addressing.ports;
+        if packet.ports() != (remote, local) {
+            return Vec::new();
+        }
         let (number, ack) = Outgoing::decode(packet.front());
         if let Some(ack) = ack {
             self.sending.connection.handle_ack(now, &ack);
@@ -314,11 +376,11 @@ impl QuicLane {
             pacing: mode.map(|mode| (mode, self.pump.grant())),
             chosen_congestion_control: self.pump.chosen_congestion_control(),
             frames: self.sending.frames,
-            bytes: self.sending.connection.bytes_sent(),
+            bytes: self.past.bytes + self.sending.connection.bytes_sent(),
             compression: trunkline_trunk::compress::CompressorStats::default(),
             tcp: None,
-            quic: Some(self.sending.connection.stats),
-            broken: 0,
+            quic: Some(self.past.quic + self.sending.connection.stats),
+            broken: self.past.ended,
         }
     }
 }
