@@ -289,6 +289,7 @@ mod tests {
     use trunkline_trunk::{ClassSettings, CongestionControl, LaneControl};
 
     use super::*;
+    use crate::lane_script::{self, Owner};
     use crate::recorder::{Readings, Recorder};
 
     /// A lane over a connection to a listener, and its socket.
@@ -298,6 +299,15 @@ mod tests {
         let fd: Arc<OwnedFd> = Arc::new(stream.into());
         let lane = LaneTx::new(1, Arc::clone(&fd), None, Compressor::new(Compression::Off, 1), false);
         (listener, fd, lane)
+    }
+
+    /// A packet comes that is to leave.
+    fn offer(transmitter: &mut Transmitter<PacketBuf>, now: Instant, pool: &mut Pool) {
+        let bytes = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
+        let headers = Headers::parse(&bytes, bytes.len()).expect("a sound packet");
+        let head = pool.copy(&bytes).expect("memory");
+        let packet = PacketBuf::new(head, Default::default(), bytes.len(), Offload::None);
+        let _ = transmitter.handle_packet(now, &headers, packet, |packet| pool.release(packet));
     }
 
     /// One class on one lane.
@@ -350,11 +360,7 @@ mod tests {
         let by_path = plan(CongestionControl::ByPath);
         let mut transmitter: Transmitter<PacketBuf> = Transmitter::new(reno.clone(), 64, 1);
         let mut pool = Pool::new(1 << 20);
-        let packet = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
-        let headers = Headers::parse(&packet, packet.len()).expect("a sound packet");
-        let head = pool.copy(&packet).expect("memory");
-        let waiting = PacketBuf::new(head, Default::default(), packet.len(), Offload::None);
-        let _ = transmitter.handle_packet(Instant::ZERO, &headers, waiting, |packet| pool.release(packet));
+        offer(&mut transmitter, Instant::ZERO, &mut pool);
         let mut lossy = |lane: &mut LaneTx, from: u32| {
             for n in from..from + 400 {
                 let rtt = Some(Duration::from_millis(30));
@@ -367,10 +373,11 @@ mod tests {
                 };
                 let now = Instant::from_millis(u64::from(n) * 20);
                 let mut pool = Pool::new(1 << 20);
-                let (pump, connection) = lane.parts(&mut pool);
+                let (pump, mut connection) = lane.parts(&mut pool);
                 // No room: the packet goes on waiting.
                 let readings = Readings { snapshot, unsent: usize::MAX / 4 };
-                let mut connection = Recorder { connection, readings, calls: &mut Vec::new() };
+                let mut connection =
+                    Recorder { connection: &mut connection, readings, calls: &mut Vec::new() };
                 let paths = &mut Paths::default();
                 let edge = LaneEdge { lane: LaneId(0), transmitter: &mut transmitter, paths };
                 let served = pump.serve(now, edge, &mut connection).expect("the connection takes it");
@@ -394,5 +401,51 @@ mod tests {
         configure(&mut lane, &reno);
         lossy(&mut lane, 800);
         assert_eq!((kernel().as_str(), lane.stats().chosen), ("reno", None));
+    }
+
+    /// A lane, and what it sends.
+    struct Scripted {
+        lane: LaneTx,
+        transmitter: Transmitter<PacketBuf>,
+        paths: Paths,
+        pool: Pool,
+    }
+
+    impl Owner for Scripted {
+        fn configure(&mut self, plan: &TrunkPlan, calls: &mut Vec<String>) {
+            let (pump, mut connection) = self.lane.parts(&mut self.pool);
+            pump.configure(plan, LaneId(0));
+            let readings = Readings::default();
+            let connection = &mut Recorder { connection: &mut connection, readings, calls };
+            pump.apply(connection).expect("the connection takes it");
+        }
+
+        fn offer(&mut self, now: Instant) {
+            offer(&mut self.transmitter, now, &mut self.pool);
+        }
+
+        fn serve(&mut self, now: Instant, readings: Readings, calls: &mut Vec<String>) -> Served {
+            let (pump, mut connection) = self.lane.parts(&mut self.pool);
+            let (transmitter, paths) = (&mut self.transmitter, &mut self.paths);
+            let edge = LaneEdge { lane: LaneId(0), transmitter, paths };
+            let connection = &mut Recorder { connection: &mut connection, readings, calls };
+            pump.serve(now, edge, connection).expect("the connection is up")
+        }
+
+        fn is_dead(&mut self, now: Instant) -> bool {
+            self.lane.poll_stall(now) == Some(Stalling::Dead)
+        }
+    }
+
+    #[test]
+    fn a_lane_is_asked_what_every_owner_of_lanes_is_asked() {
+        let (_listener, _fd, lane) = lane();
+        let mut scripted = Scripted {
+            lane,
+            transmitter: Transmitter::new(lane_script::plan(), 64, 1),
+            paths: Paths::default(),
+            pool: Pool::new(1 << 20),
+        };
+        lane_script::check(&mut scripted, Instant::from_millis(1), None);
     }
 }

@@ -9,6 +9,9 @@ pub mod daemon;
 pub mod device;
 pub mod handshake;
 pub mod keys;
+#[cfg(test)]
+#[path = "../../trunk/tests/common/lane_script.rs"]
+mod lane_script;
 pub mod log;
 pub mod metrics;
 pub mod preflight;

@@ -14,6 +14,9 @@ mod duplication;
 mod fragmentation;
 pub mod gateway;
 mod icmp;
+#[cfg(test)]
+#[path = "../../trunk/tests/common/lane_script.rs"]
+mod lane_script;
 mod link;
 mod network;
 mod node;
@@ -22,6 +25,9 @@ pub mod probe;
 mod progress;
 pub mod proxy;
 mod reassembly;
+#[cfg(test)]
+#[path = "../../trunk/tests/common/recorder.rs"]
+mod recorder;
 mod sockets;
 mod state;
 pub mod traffic;

@@ -17,7 +17,9 @@ use crate::config::Via;
 use crate::handshake::{Admit, HandshakeError, Identity, RefusalReason, VERSION};
 use crate::keys::SecretKey;
 use crate::known::KnownAddresses;
+use crate::lane_script::{self, Owner};
 use crate::pool::{PacketBuf, Pool};
+use crate::recorder::{Readings, Recorder};
 use crate::sys::udp::{self, Outgoing};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -627,6 +629,15 @@ fn a_lane_of_datagrams_lets_nobody_open_streams() {
     }
 }
 
+/// A packet comes that is to leave.
+fn offer(transmitter: &mut Transmitter<PacketBuf>, now: Instant, pool: &mut Pool) {
+    let bytes = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
+    let headers = Headers::parse(&bytes, bytes.len()).expect("a sound packet");
+    let head = pool.copy(&bytes).expect("memory");
+    let packet = PacketBuf::new(head, Default::default(), bytes.len(), Offload::None);
+    let _ = transmitter.handle_packet(now, &headers, packet, |packet| pool.release(packet));
+}
+
 /// Whoever sends and acknowledges nothing keeps a lane alive for QUIC, and gets no more than what it holds already.
 #[test]
 fn a_lane_of_streams_whose_peer_acknowledges_nothing_stalls_and_ends() {
@@ -639,12 +650,8 @@ fn a_lane_of_streams_whose_peer_acknowledges_nothing_stalls_and_ends() {
     near.configure(&plan, LaneId(0), &mut pool);
     let start = now();
     let mut serve = |after: Duration| {
-        let bytes = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
-        let headers = Headers::parse(&bytes, bytes.len()).expect("a sound packet");
-        let head = pool.copy(&bytes).expect("memory");
-        let packet = PacketBuf::new(head, Default::default(), bytes.len(), Offload::None);
         let at = start + after;
-        let _ = transmitter.handle_packet(at, &headers, packet, |packet| pool.release(packet));
+        offer(&mut transmitter, at, &mut pool);
         let edge = LaneEdge { lane: LaneId(0), transmitter: &mut transmitter, paths: &mut paths };
         let served = near.serve(at, edge, &mut pool).expect("the connection is up");
         (served, near.stats().frames, near.poll_stall(at))
@@ -657,4 +664,56 @@ fn a_lane_of_streams_whose_peer_acknowledges_nothing_stalls_and_ends() {
         assert!(matches!(served, (Served::Held(_), 2, None)), "{seconds} s: {served:?}");
     }
     assert_eq!(serve(Duration::from_secs(11)).2, Some(Stalling::Dead));
+}
+
+/// A lane, and what it sends.
+struct Scripted {
+    lane: QuicTx,
+    transmitter: Transmitter<PacketBuf>,
+    paths: Paths,
+    pool: Pool,
+}
+
+impl Owner for Scripted {
+    fn configure(&mut self, plan: &TrunkPlan, calls: &mut Vec<String>) {
+        self.lane.with(&mut self.pool, |pump, connection| {
+            pump.configure(plan, LaneId(0));
+            let connection = &mut Recorder { connection, readings: Readings::default(), calls };
+            pump.apply(connection).expect("the connection takes it");
+        });
+    }
+
+    fn offer(&mut self, now: Instant) {
+        offer(&mut self.transmitter, now, &mut self.pool);
+    }
+
+    fn serve(&mut self, now: Instant, readings: Readings, calls: &mut Vec<String>) -> Served {
+        let (transmitter, paths) = (&mut self.transmitter, &mut self.paths);
+        let edge = LaneEdge { lane: LaneId(0), transmitter, paths };
+        self.lane.with(&mut self.pool, |pump, connection| {
+            let connection = &mut Recorder { connection, readings, calls };
+            pump.serve(now, edge, connection).expect("the connection is up")
+        })
+    }
+
+    fn is_dead(&mut self, now: Instant) -> bool {
+        self.lane.poll_stall(now) == Some(Stalling::Dead)
+    }
+}
+
+#[test]
+fn a_lane_is_asked_what_every_owner_of_lanes_is_asked() {
+    for delivery in [Delivery::Datagram, Delivery::Reliable] {
+        let (mut pair, [lane, _far]) = Pair::lane_of(delivery);
+        if delivery == Delivery::Reliable {
+            pair.until("streams", |_| (lane.link.borrow_mut().open_streams() == 256).then_some(()));
+        }
+        let mut scripted = Scripted {
+            lane,
+            transmitter: Transmitter::new(lane_script::plan(), 64, 1),
+            paths: Paths::default(),
+            pool: Pool::new(1 << 20),
+        };
+        lane_script::check(&mut scripted, now(), Some(delivery));
+    }
 }

@@ -83,7 +83,7 @@ struct Sending {
 }
 
 /// The connection of a lane, with what it needs while the lane is served.
-struct LinkOfLane<'a> {
+pub(super) struct LinkOfLane<'a> {
     link: &'a mut Link,
     shared: &'a Shared,
     sending: &'a mut Sending,
@@ -270,7 +270,11 @@ impl QuicTx {
     }
 
     /// Does something with the pump and the connection for it.
-    fn with<R>(&mut self, pool: &mut Pool, act: impl FnOnce(&mut LanePump, &mut LinkOfLane<'_>) -> R) -> R {
+    pub(super) fn with<R>(
+        &mut self,
+        pool: &mut Pool,
+        act: impl FnOnce(&mut LanePump, &mut LinkOfLane<'_>) -> R,
+    ) -> R {
         let QuicTx { link, shared, pump, sending, .. } = self;
         act(pump, &mut LinkOfLane { link: &mut link.borrow_mut(), shared, sending, pool })
     }

@@ -9,6 +9,8 @@ mod report;
 mod settings;
 mod stream;
 mod tcp_lane;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -76,6 +76,12 @@ struct Numbers {
 }
 
 impl Network {
+    /// Its trunks, and all else.
+    #[cfg(test)]
+    pub(crate) const fn trunks_and_state(&mut self) -> (&mut Trunks, &mut NetworkState) {
+        (&mut self.trunks, &mut self.net)
+    }
+
     /// An empty network. Everything that is random in it follows from `seed`, each part by itself: a node, link, source or trunk by its
     /// number among those of its kind, from the first that was added.
     pub fn new(seed: u64) -> Self {

@@ -6,7 +6,7 @@ use trunkline_trunk::{CongestionControlCause, HandedOver, LaneConnection, LaneSn
 use trunkline_units::{Instant, Rate};
 
 /// What a connection says of itself, in place of what it would say.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Readings {
     pub(crate) snapshot: LaneSnapshot,
     pub(crate) unsent: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Readings {
 
 /// Passes all calls on to a connection, except for its readings, and writes down their names.
 pub(crate) struct Recorder<'a, C> {
-    pub(crate) connection: C,
+    pub(crate) connection: &'a mut C,
     pub(crate) readings: Readings,
     pub(crate) calls: &'a mut Vec<String>,
 }
@@ -97,7 +97,8 @@ impl<C: LaneConnection> LaneConnection for Recorder<'_, C> {
     }
 
     fn set_max_pacing_rate(&mut self, rate: Option<Rate>) -> Result<(), C::Error> {
-        self.calls.push(format!("pacing {rate:?}"));
+        let is_bound = rate.is_some_and(|rate| rate < Rate::MAX);
+        self.calls.push(format!("pacing {} bound", if is_bound { "with" } else { "without" }));
         self.connection.set_max_pacing_rate(rate)
     }
 }
