@@ -5,20 +5,62 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use trunkline_link::Jitter;
+use trunkline_link::Loss;
 use trunkline_netlink::{Existing, Handle, NetlinkError, Route, RouteKind};
+use trunkline_testbed::clock::Scheduling;
+use trunkline_testbed::link::{Direction, DuplexSettings, End, LinkError, LinkHandle, Network};
 use trunkline_testbed::namespace::{Host, HostError, veth};
+use trunkline_units::Rate;
 
-use crate::step::Site;
+use crate::step::{Site, Ways};
 
 pub(crate) const TUN: &str = "trunk";
+/// The host behind the hub, whose connections the hub's proxy treats.
+pub(crate) const LAN: [u8; 4] = [198, 19, 101, 2];
+/// Nobody is there, and nobody says so.
+pub(crate) const NOWHERE: [u8; 4] = [203, 0, 113, 9];
+/// Of each line, in each direction.
+pub(crate) const MBIT: f64 = 20.0;
+const ROUND_TRIP: Duration = Duration::from_millis(6);
+const QUEUE: Duration = Duration::from_millis(60);
+const MTU: u32 = 1500;
 const MAIN_TABLE: u32 = 254;
 
-/// Three sites and the router in the middle.
+/// What a line does to packets. The default is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// From the site, and to it.
+    pub(crate) fails: [bool; 2],
+    pub(crate) has_no_carrier: bool,
+    pub(crate) reorders: bool,
+    /// The longest packet it takes, if that is less than usual.
+    pub(crate) longest: Option<u32>,
+    /// Longer ones vanish without a word.
+    pub(crate) swallows: bool,
+}
+
+impl Line {
+    pub(crate) fn is_usable(self) -> bool {
+        self.fails == [false; 2] && !self.has_no_carrier
+    }
+}
+
+/// Three sites, each with a line of its own to the router in the middle.
+///
+/// ```text
+/// site "wan" ── veth ── "wan" modem "core" ── emulated link ── "coreN" router
+/// ```
 pub(crate) struct Hosts {
+    // Links before hosts: their devices are in the hosts.
+    links: Network,
     pub(crate) router: Host,
+    modems: [Host; 3],
     sites: [Arc<Host>; 3],
+    pub(crate) lan: Arc<Host>,
     /// The last byte of each site's address.
     last: [u8; 3],
+    lines: [Line; 3],
 }
 
 fn prefix(text: &str) -> IpNet {
@@ -33,32 +75,63 @@ fn gateway(site: Site) -> IpAddr {
     [198, 18, site.number(), 1].into()
 }
 
-fn line(site: Site) -> String {
-    format!("wan{}", site.number())
+fn core(site: Site) -> String {
+    format!("core{}", site.number())
 }
 
 impl Hosts {
-    pub(crate) fn new() -> Result<Self, HostError> {
+    pub(crate) fn new() -> Result<Self, LinkError> {
         let router = Host::new("R")?;
         router.forwarding()?;
-        // A silent network: what it drops it does not report.
+        let hole = Route { kind: RouteKind::Blackhole, ..Route::to(prefix("203.0.113.0/24")) };
+        router.netlink(|handle| handle.add_route(&hole, Existing::Replace))?;
         let sites = [Host::new("HUB")?, Host::new("B")?, Host::new("C")?];
-        for (site, host) in Site::ALL.into_iter().zip(&sites) {
-            let (line, number) = (line(site), site.number());
-            veth(&router, &line, host, "wan")?;
-            router.address(&line, prefix(&format!("198.18.{number}.1/24")), None)?;
+        let modems = [Host::new("MHUB")?, Host::new("MB")?, Host::new("MC")?];
+        let mut links = Network::new(Scheduling::Shared).map_err(|source| LinkError::Forwarder {
+            a: "modems".into(),
+            b: "router".into(),
+            source,
+        })?;
+        let settings = DuplexSettings::wide_area(Rate::from_mbit(MBIT), ROUND_TRIP, QUEUE);
+        for ((site, host), modem) in Site::ALL.into_iter().zip(&sites).zip(&modems) {
+            let number = site.number();
+            veth(modem, "wan", host, "wan")?;
+            modem.address("wan", prefix(&format!("198.18.{number}.1/24")), None)?;
+            modem.forwarding()?;
             host.address("wan", prefix(&format!("198.18.{number}.2/24")), None)?;
             host.forwarding()?;
             host.route(anywhere(), gateway(site))?;
+            let ends = [1, 2].map(|last| IpAddr::from([198, 18, 100 + number, last]));
+            links.connect(
+                End { host: modem, device: "core", addresses: &ends[..1] },
+                End { host: &router, device: &core(site), addresses: &ends[1..] },
+                &DuplexSettings { seed: number.into(), ..settings.clone() },
+            )?;
+            modem.route_out(anywhere(), "core")?;
+            router.route_out(prefix(&format!("198.18.{number}.0/24")), &core(site))?;
         }
-        Ok(Self { router, sites: sites.map(Arc::new), last: [2; 3] })
+        let lan = Host::new("LAN")?;
+        let hub = &sites[Site::Hub as usize];
+        veth(hub, "lan", &lan, "up")?;
+        hub.address("lan", prefix("198.19.101.1/24"), None)?;
+        lan.address("up", IpNet::new(LAN.into(), 24).expect("a prefix"), None)?;
+        lan.route(anywhere(), [198, 19, 101, 1].into())?;
+        Ok(Self {
+            links,
+            router,
+            modems,
+            sites: sites.map(Arc::new),
+            lan: Arc::new(lan),
+            last: [2; 3],
+            lines: Default::default(),
+        })
     }
 
     pub(crate) fn host(&self, site: Site) -> &Arc<Host> {
         &self.sites[site as usize]
     }
 
-    fn wan(&self, site: Site) -> IpNet {
+    pub(crate) fn wan(&self, site: Site) -> IpNet {
         prefix(&format!("198.18.{}.{}/24", site.number(), self.last[site as usize]))
     }
 
@@ -67,28 +140,50 @@ impl Hosts {
         self.last[site as usize] == 2
     }
 
-    /// The network drops what is for the site, without a word.
-    pub(crate) fn cut(&self, site: Site) -> Result<(), HostError> {
-        self.router.netlink(|handle| {
-            let destination = prefix(&format!("198.18.{}.0/25", site.number()));
-            let route = Route { kind: RouteKind::Blackhole, ..Route::to(destination) };
-            handle.add_route(&route, Existing::Replace)
+    fn link(&self, site: Site) -> &LinkHandle {
+        &self.links.links()[site as usize]
+    }
+
+    pub(crate) fn line(&self, site: Site) -> Line {
+        self.lines[site as usize]
+    }
+
+    /// Gives the site's line other faults.
+    pub(crate) fn damage(&mut self, site: Site, damage: impl FnOnce(&mut Line)) -> Result<(), HostError> {
+        let mut line = self.line(site);
+        damage(&mut line);
+        self.lines[site as usize] = line;
+        let longest = line.longest.unwrap_or(MTU);
+        for (way, fails) in Direction::BOTH.into_iter().zip(line.fails) {
+            let changed = self.link(site).change(way, |settings| {
+                settings.impairments.loss = if fails { Loss::Uniform(1.0) } else { Loss::None };
+                // Up to four packets of full length overtake one.
+                let jitter = Jitter::Uniform { max: Duration::from_millis(3), reorders: true };
+                settings.impairments.jitter = if line.reorders { jitter } else { Jitter::None };
+                settings.mtu = longest;
+            });
+            changed.expect("settings that a link can have");
+        }
+        // Routers who know of it say so.
+        let told = if line.swallows { MTU } else { longest };
+        let modem = &self.modems[site as usize];
+        for (host, device) in [(modem, "core"), (&self.router, &*core(site))] {
+            host.netlink(|handle| handle.link_index(device).and_then(|index| handle.set_mtu(index, told)))?;
+        }
+        modem.netlink(|handle| {
+            let index = handle.link_index("wan")?;
+            if line.has_no_carrier { handle.set_down(index) } else { handle.set_up(index) }
         })
     }
 
-    pub(crate) fn lose_carrier(&self, site: Site) -> Result<(), HostError> {
-        self.router.netlink(|handle| handle.link_index(&line(site)).and_then(|index| handle.set_down(index)))
+    /// The network drops everything in these directions, without a word.
+    pub(crate) fn fail(&mut self, site: Site, ways: Ways) -> Result<(), HostError> {
+        self.damage(site, |line| line.fails = ways.fail())
     }
 
     /// Everything as it was at first, but for addresses.
-    pub(crate) fn restore(&self, site: Site) -> Result<(), HostError> {
-        self.router.netlink(|handle| {
-            let cut = prefix(&format!("198.18.{}.0/25", site.number()));
-            if handle.routes(MAIN_TABLE)?.iter().any(|route| route.destination == cut) {
-                handle.delete_route(&Route { kind: RouteKind::Blackhole, ..Route::to(cut) })?;
-            }
-            handle.link_index(&line(site)).and_then(|index| handle.set_up(index))
-        })?;
+    pub(crate) fn restore(&mut self, site: Site) -> Result<(), HostError> {
+        self.damage(site, |line| *line = Line::default())?;
         self.host(site).route(anywhere(), gateway(site))
     }
 

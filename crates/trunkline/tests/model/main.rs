@@ -1,22 +1,26 @@
-//! Random sequences of events at three gateways, compared with a model of the lanes that must be up afterwards.
+//! Random sequences of events at three gateways, compared with a model of the lanes that must be up afterwards, and of the rate that they
+//! must have.
 //!
 //! ```text
-//!  B ── WAN ──┐
-//!             R ── WAN ── HUB        two shards everywhere; B and HUB dial each other, C only dials
-//!  C ── WAN ──┘
+//!  B ── line ──┐
+//!              R ── line ── HUB ── proxy ── LAN      two shards everywhere; B and HUB dial each other, C only dials
+//!  C ── line ──┘
 //! ```
 //!
-//! A sequence starts, stops, kills and reloads gateways (every key that can be reloaded), cuts the WAN with and without
-//! a carrier, takes devices, routes and addresses away, and connects clients and unauthenticated callers. Whenever it settles, the network is
+//! A sequence starts, stops, freezes, kills and reloads gateways (every key that can be reloaded); lines fail in one direction or both,
+//! lose their carrier, let packets overtake each other, take shorter packets only; devices, routes, addresses, and what leads to
+//! the proxy are taken away; clients, unauthenticated callers and hosts do what they should not. After each event, wherever a path is
+//! left, a transfer must get a part of what the path carries within a bounded time (`rate.rs`). Whenever it settles, the network is
 //! made whole, and the model says what must hold within a bounded time: which lanes are up and which are not, which
-//! routes are there, that the control socket answers, that a stream through the trunk arrives byte by byte. At all times
+//! routes are there, that the control socket answers, that a stream through the trunk arrives byte by byte at a rate. At all times
 //! no gateway may end by itself, no counter may go back, and no datagram may arrive twice.
 //!
 //! A sequence is a function of its seed. One that fails is run again with steps left out, as long as it still fails, and
-//! the shortest is printed. Longer runs:
+//! the shortest is printed. Longer runs, of so many sequences or for so long:
 //!
 //! ```text
 //! TRUNKLINE_MODEL_SEED=100 TRUNKLINE_MODEL_RUNS=50 TRUNKLINE_MODEL_STEPS=40 cargo test -p trunkline --test model -- --nocapture
+//! TRUNKLINE_MODEL_SEED=100 TRUNKLINE_MODEL_MINUTES=60 cargo test -p trunkline --test model -- --nocapture
 //! ```
 //!
 //! `TRUNKLINE_MODEL_WITHOUT=BounceTun,Move` leaves steps of these names out, to look behind a defect that is known.
@@ -25,6 +29,8 @@
 mod common;
 mod counters;
 mod hosts;
+mod misuse;
+mod rate;
 mod settings;
 mod shrink;
 mod step;
@@ -34,6 +40,8 @@ mod world;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use rate::Slowest;
+use settings::Proxy;
 use step::Step;
 use trunkline_testbed::privilege;
 use trunkline_units::Rng;
@@ -41,7 +49,7 @@ use world::World;
 
 /// Of an ordinary run: short enough for every build.
 const SEED: u64 = 1;
-const RUNS: u64 = 4;
+const RUNS: u64 = 2;
 const STEPS: usize = 16;
 /// How long a failing sequence may be shrunk.
 const SHRINK_LIMIT: Duration = Duration::from_secs(240);
@@ -53,9 +61,9 @@ fn variable<T: FromStr>(name: &str, default: T) -> T {
     }
 }
 
-/// Runs a sequence in a world of its own; the longest that lanes took to be up, or the failure with what the gateways logged.
-fn run(steps: &[Step]) -> Result<Duration, String> {
-    let mut world = World::new()?;
+/// Runs a sequence in a world of its own; the longest that lanes and rates took, or the failure with what the gateways logged.
+fn run(proxy: Proxy, steps: &[Step]) -> Result<Slowest, String> {
+    let mut world = World::new(proxy)?;
     let mut outcome = world.settle();
     for (number, step) in steps.iter().enumerate() {
         outcome = outcome.and_then(|()| {
@@ -76,23 +84,32 @@ fn the_network_recovers_after_any_sequence_of_events() {
     let first = variable("TRUNKLINE_MODEL_SEED", SEED);
     let count = variable("TRUNKLINE_MODEL_STEPS", STEPS);
     let without: String = variable("TRUNKLINE_MODEL_WITHOUT", String::new());
-    for seed in first..first + variable("TRUNKLINE_MODEL_RUNS", RUNS) {
+    let (start, minutes) = (Instant::now(), variable("TRUNKLINE_MODEL_MINUTES", 0));
+    let runs = if minutes > 0 { u64::MAX - first } else { variable("TRUNKLINE_MODEL_RUNS", RUNS) };
+    for seed in first..first + runs {
+        if minutes > 0 && start.elapsed() > Duration::from_secs(60 * minutes) {
+            break;
+        }
         let mut rng = Rng::new(seed, "model");
+        let proxy = Proxy::random(&mut rng);
         let mut steps: Vec<Step> = (0..count).map(|_| Step::random(&mut rng)).collect();
         steps.retain(|step| !without.split(',').any(|name| name == step.name()));
         let begin = Instant::now();
-        let failure = match run(&steps) {
+        let failure = match run(proxy, &steps) {
             Ok(slowest) => {
-                let took = begin.elapsed();
-                println!("seed {seed}: {count} steps held in {took:.1?}, lanes were up within {slowest:.1?}");
+                println!("seed {seed}: {count} steps held in {:.1?}, {slowest}", begin.elapsed());
                 continue;
             }
             Err(failure) => failure,
         };
-        println!("seed {seed} failed after {:.1?}: {failure}\nshrinking ...", begin.elapsed());
-        let (shortest, failure) =
-            shrink::shrink(steps, failure, Instant::now() + SHRINK_LIMIT, |steps| run(steps).map(drop));
-        panic!("seed {seed}, {} of {count} steps are enough:\n{shortest:#?}\n{failure}", shortest.len());
+        println!("seed {seed} failed after {:.1?}: {failure}\n{steps:?}\nshrinking ...", begin.elapsed());
+        let (shortest, failure) = shrink::shrink(steps, failure, Instant::now() + SHRINK_LIMIT, |steps| {
+            run(proxy, steps).map(drop)
+        });
+        panic!(
+            "seed {seed}, {proxy:?}, {} of {count} steps are enough:\n{shortest:#?}\n{failure}",
+            shortest.len()
+        );
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use trunkline_gateway::config::Config;
+use trunkline_units::Rng;
 
 use crate::step::Site;
 
@@ -40,6 +41,8 @@ pub(crate) enum Key {
     Routes,
     /// Whether B dials, too.
     Endpoint,
+    /// What the lanes of `rest` are.
+    Transport,
 }
 
 pub(crate) const KEYS: &[Key] = &[
@@ -68,6 +71,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::Compression,
     Key::Routes,
     Key::Endpoint,
+    Key::Transport,
 ];
 
 impl Key {
@@ -100,7 +104,38 @@ impl Key {
             Self::Flows => &["", "flows = { limit = 40, over = \"rest\" }"],
             Self::Routes => &["", ", \"198.19.20.0/24\""],
             Self::Endpoint => &["yes", ""],
+            Self::Transport => &["tcp", "auto", "quic", "quic, reliable", "auto, reliable"],
         }
+    }
+}
+
+/// The proxy of the hub, for the host behind it. It is the same for a whole sequence: a change of it needs a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Proxy {
+    mode: &'static str,
+    fail: &'static str,
+}
+
+impl Proxy {
+    /// Rates are above that of the lines.
+    const MODES: [&str; 4] = [
+        "mode = \"split\"",
+        "mode = \"path-tail\"\nrate = \"50 Mbit/s\"",
+        "mode = \"path-tail\"\nrate = \"measured\"",
+        "mode = \"clamp-window\"\nwindow = \"256 kB\"",
+    ];
+    const FAILS: [&str; 2] = ["open", "closed"];
+
+    pub(crate) fn random(rng: &mut Rng) -> Self {
+        let mode = Self::MODES[rng.below(Self::MODES.len() as u64) as usize];
+        Self { mode, fail: Self::FAILS[rng.below(2) as usize] }
+    }
+
+    fn text(self) -> String {
+        format!(
+            "[proxy]\nfail = \"{}\"\n[[proxies]]\nname = \"cell\"\nbehind = [\"198.19.101.0/24\"]\n{}\n",
+            self.fail, self.mode
+        )
     }
 }
 
@@ -134,6 +169,25 @@ impl Settings {
         lanes
     }
 
+    /// What the lanes of `rest` are. Those of others are connections over TCP.
+    pub(crate) fn transport(&self) -> &'static str {
+        // Lanes over QUIC are encrypted.
+        let is_encrypted = self.get(Key::Encryption) == Key::Encryption.values()[0];
+        if is_encrypted { self.get(Key::Transport) } else { "tcp" }
+    }
+
+    /// Whether the lanes of `rest` come up between this site and its peer, by their transports.
+    pub(crate) fn agrees_on_transport(&self, peer: &Self) -> bool {
+        let [ours, theirs] = [self.transport(), peer.transport()];
+        let [own, other] = [ours, theirs].map(|what| what.split(", ").collect::<Vec<_>>());
+        match (own[0], other[0]) {
+            ("quic", "quic") => own == other,
+            ("quic", "auto") | ("auto", "quic") => own.get(1) == other.get(1),
+            ("quic", _) | (_, "quic") => false,
+            _ => true,
+        }
+    }
+
     /// What protects lanes to its peers.
     pub(crate) fn encryption(&self) -> &'static str {
         let own = self.get(Key::PeerEncryption);
@@ -157,7 +211,7 @@ impl Settings {
             site.peers().iter().map(|peer| (*peer, vec![host(*peer)])).collect();
         if site != Site::Hub {
             let other = if site == Site::B { Site::C } else { Site::B };
-            routes.entry(Site::Hub).or_default().push(host(other));
+            routes.entry(Site::Hub).or_default().extend([host(other), "198.19.101.0/24".to_owned()]);
         }
         if !self.get(Key::Routes).is_empty() {
             for (peer, routes) in &mut routes {
@@ -168,21 +222,40 @@ impl Settings {
     }
 
     /// The file.
-    pub(crate) fn text(&self, site: Site, peer_key: impl Fn(Site) -> String, socket: &Path) -> String {
+    pub(crate) fn text(
+        &self,
+        site: Site,
+        peer_key: impl Fn(Site) -> String,
+        socket: &Path,
+        proxy: Proxy,
+    ) -> String {
         let get = |key| self.get(key);
         let (name, number) = (site.name(), site.number());
         let listen = if site == Site::C { "" } else { "listen = [\"0.0.0.0:4600\"]" };
         // Classes that share lanes agree on what is the lanes' own.
         let shared = !get(Key::Lane).is_empty();
         let own = if shared { [""; 2] } else { [get(Key::ClassCongestionControl), get(Key::Dscp)] };
+        let transport = self.transport();
+        let mut rest = match transport.split_once(", ") {
+            Some((transport, delivery)) => format!("transport = \"{transport}\"\ndelivery = \"{delivery}\""),
+            None => format!("transport = \"{transport}\""),
+        };
+        let mut voice = if shared { rest.clone() } else { String::new() };
+        let compression = format!("\nheader_compression = {}", get(Key::Compression));
+        if transport == "tcp" {
+            rest = format!("{rest}{compression}\nretransmission_filter = {}", get(Key::Filter));
+        }
+        if transport == "tcp" || !shared {
+            voice += &compression;
+        }
         let mut text = format!(
             "name = \"{name}\"\nprivate_key_file = \"{name}.key\"\n{listen}\n{}\n\
              [tun]\nname = \"trunk\"\naddress = [\"198.19.{number}.1/32\"{}]\nmtu = {}\ntx_queue_len = {}\nqueues = 2\n\
              [lanes]\ncongestion_control = \"{}\"\nedge_pacing = {}\n{}\n\
              [control]\nsocket = \"{}\"\n[metrics]\nlisten = \"127.0.0.1:9460\"\nallow_remote = {}\n\
              [[classes]]\nname = \"voice\"\nmatch = [{{ {} }}]\nqueue = {}\n{}\n{}\n{}\nweight = {}\npriority = {}\n{}\n\
-             header_compression = {}\n{}\n\
-             [[classes]]\nname = \"rest\"\nqueue = {}\nretransmission_filter = {}\nheader_compression = {}\n{}\nlanes = {}\n",
+             {voice}\n{}\n\
+             [[classes]]\nname = \"rest\"\nqueue = {}\n{rest}\n{}\nlanes = {}\n",
             get(Key::Encryption),
             get(Key::Address),
             get(Key::Mtu),
@@ -200,11 +273,8 @@ impl Settings {
             get(Key::Weight),
             get(Key::Priority),
             get(Key::Flows),
-            get(Key::Compression),
             get(Key::Bulk),
             get(Key::RestQueue),
-            get(Key::Filter),
-            get(Key::Compression),
             get(Key::Rates),
             get(Key::Lanes),
         );
@@ -223,6 +293,9 @@ impl Settings {
                 get(Key::PeerEncryption),
             );
         }
+        if site == Site::Hub {
+            text += &proxy.text();
+        }
         text
     }
 }
@@ -233,13 +306,18 @@ pub(crate) fn check_all() {
         // Any 32 bytes are a public key.
         format!("{}=", ["A", "E", "I"][site as usize].repeat(43))
     };
-    let read = |settings: &Settings, site: Site| {
-        let text = settings.text(site, key, Path::new("/run/x.sock"));
+    let read = |settings: &Settings, site: Site, proxy: Proxy| {
+        let text = settings.text(site, key, Path::new("/run/x.sock"), proxy);
         match Config::parse(&text, Path::new("x.toml")) {
             Ok(config) => config,
             Err(errors) => panic!("{errors}\n{text}"),
         }
     };
+    for (mode, fail) in Proxy::MODES.into_iter().zip(Proxy::FAILS.into_iter().cycle()) {
+        read(&Settings::default(), Site::Hub, Proxy { mode, fail });
+    }
+    let proxy = Proxy { mode: Proxy::MODES[0], fail: Proxy::FAILS[0] };
+    let read = |settings: &Settings, site: Site| read(settings, site, proxy);
     for site in Site::ALL {
         let usual = read(&Settings::default(), site);
         for first in KEYS {

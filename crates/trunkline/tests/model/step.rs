@@ -62,6 +62,54 @@ pub(crate) enum Caller {
     Garbage,
     /// Connects and says nothing.
     Silent,
+    /// Sends datagrams with no meaning to the listener of lanes over QUIC.
+    Datagrams,
+}
+
+/// Directions of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ways {
+    Both,
+    FromSite,
+    ToSite,
+}
+
+impl Ways {
+    /// Whether each direction is among them: from the site, and to it.
+    pub(crate) fn fail(self) -> [bool; 2] {
+        [self != Self::ToSite, self != Self::FromSite]
+    }
+}
+
+/// What becomes of packets that are too long for a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Longer {
+    /// Its routers say so.
+    Told,
+    Swallowed,
+}
+
+/// What another program does to the proxy of the hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// Removes its device.
+    Device,
+    /// Takes the device down and up: its routes are gone.
+    Routes,
+    Rules,
+    /// Removes its table from the packet filter.
+    Table,
+}
+
+/// What an end does to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Abuse {
+    /// A host behind the proxy fetches a file from B, so many times, and reads none of it.
+    Unread(u8),
+    /// SYNs of a host behind the proxy, so many times 50, to a host that does not answer.
+    Syns(u8),
+    /// So many times 100 datagrams of full length, as fast as they go, through the trunk from one site to another.
+    Datagrams(Site, Site, u8),
 }
 
 /// One event.
@@ -76,12 +124,21 @@ pub(crate) enum Step {
     ReloadEverywhere(Key, u8),
     /// A file that cannot be followed: nothing may change.
     ReloadRefused(Site),
-    /// The network drops everything for the site without a word.
-    CutWan(Site),
+    /// The network drops everything in these directions without a word.
+    Fail(Site, Ways),
     /// The site's line loses its carrier.
     LoseCarrier(Site),
+    /// Packets of the site's line overtake each other.
+    Reorder(Site),
+    /// The longest packet that the site's line takes; longer ones vanish without a word, or routers say so.
+    PathMtu(Site, u32, Longer),
     /// The network is whole again for the site.
     RestoreWan(Site),
+    /// The site's gateway does not run for a while, as in a machine that sleeps.
+    Freeze(Site),
+    Thaw(Site),
+    Damage(Damage),
+    Abuse(Abuse),
     /// The site's own WAN device goes down and up.
     BounceWan(Site),
     /// The site has another address from now on.
@@ -116,27 +173,45 @@ impl Step {
         let key = pick(rng, KEYS);
         let value = rng.below(key.values().len() as u64) as u8;
         let count = 1 + rng.below(40) as u8;
-        match rng.below(100) {
+        match rng.below(140) {
             0..7 => Self::Kill(site),
             7..10 => Self::Stop(site),
             10..20 => Self::Start(site),
             20..26 => Self::Reload(site, key, value),
             26..44 => Self::ReloadEverywhere(key, value),
             44..47 => Self::ReloadRefused(site),
-            47..51 => Self::CutWan(site),
-            51..53 => Self::LoseCarrier(site),
-            53..57 => Self::RestoreWan(site),
-            57..60 => Self::BounceWan(site),
-            60..63 => Self::Move(spoke),
-            63..66 => Self::BounceTun(site),
-            66..69 => Self::LoseRoute(site),
-            69..77 => {
+            47..53 => Self::Fail(site, pick(rng, &[Ways::Both, Ways::FromSite, Ways::ToSite])),
+            53..55 => Self::LoseCarrier(site),
+            55..65 => Self::RestoreWan(site),
+            65..68 => Self::BounceWan(site),
+            68..71 => Self::Move(spoke),
+            71..74 => Self::BounceTun(site),
+            74..77 => Self::LoseRoute(site),
+            77..84 => {
                 let idle = Client::Idle(count);
                 Self::Client(site, pick(rng, &[Client::Flows, Client::Metrics, Client::Garbage, idle]))
             }
-            77..82 => Self::Callers(pick(rng, &[Caller::Short, Caller::Garbage, Caller::Silent]), count),
-            82..88 => Self::Stream(site, pick(rng, &Site::ALL), count),
-            88..94 => Self::Wait(50 + rng.below(1500) as u16),
+            84..89 => {
+                let callers = [Caller::Short, Caller::Garbage, Caller::Silent, Caller::Datagrams];
+                Self::Callers(pick(rng, &callers), count)
+            }
+            89..93 => Self::Stream(site, pick(rng, &Site::ALL), count),
+            93..100 => Self::Wait(50 + rng.below(4000) as u16),
+            100..104 => Self::Reorder(site),
+            104..111 => {
+                let longest = pick(rng, &[1492, 1400, 1280, 700]);
+                Self::PathMtu(site, longest, pick(rng, &[Longer::Told, Longer::Swallowed]))
+            }
+            111..117 => Self::Freeze(site),
+            117..121 => Self::Thaw(site),
+            121..128 => {
+                let damages = [Damage::Device, Damage::Routes, Damage::Rules, Damage::Table];
+                Self::Damage(pick(rng, &damages))
+            }
+            128..136 => {
+                let datagrams = Abuse::Datagrams(spoke, pick(rng, &Site::ALL), count);
+                Self::Abuse(pick(rng, &[Abuse::Unread(count), Abuse::Syns(count), datagrams]))
+            }
             _ => Self::Settle,
         }
     }

@@ -1,10 +1,10 @@
-//! The running gateways, and the model of their expected behaviour.
+//! The running gateways, what happens to them, and which lanes and routes must be there.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -19,8 +19,9 @@ use crate::common::site::{Directory, PROGRAM};
 use crate::common::stream::{Outcome, stream};
 use crate::counters::{self, Counters};
 use crate::hosts::{Hosts, within};
-use crate::settings::{Key, Settings};
-use crate::step::{Caller, Client, Site, Step};
+use crate::rate::Slowest;
+use crate::settings::{Key, Proxy, Settings};
+use crate::step::{Caller, Client, Longer, Site, Step};
 use crate::traffic::{self, Datagrams};
 
 /// Shards of every site.
@@ -30,9 +31,8 @@ const SHARDS: u16 = 2;
 const UP_LIMIT: Duration = Duration::from_secs(30);
 /// How long a gateway may take to listen on its socket, or to end.
 const START_LIMIT: Duration = Duration::from_secs(15);
-const STREAM_LIMIT: Duration = Duration::from_secs(20);
 
-fn text(error: impl Display) -> String {
+pub(crate) fn text(error: impl Display) -> String {
     error.to_string()
 }
 
@@ -40,6 +40,7 @@ fn text(error: impl Display) -> String {
 #[derive(Default)]
 struct Gateway {
     process: Option<Process>,
+    is_frozen: bool,
     settings: Settings,
     public_key: String,
     counters: Counters,
@@ -47,25 +48,27 @@ struct Gateway {
 
 /// Clients and callers that are still connected.
 #[derive(Default)]
-struct Held {
+pub(crate) struct Held {
     unix: Vec<UnixStream>,
-    tcp: Vec<TcpStream>,
+    pub(crate) tcp: Vec<TcpStream>,
 }
 
 /// All of it. The order of fields is the order of the end.
 pub(crate) struct World {
     datagrams: Datagrams,
     gateways: [Gateway; 3],
-    held: Held,
-    hosts: Hosts,
+    pub(crate) held: Held,
+    pub(crate) hosts: Hosts,
     directory: Directory,
-    /// The longest that lanes took to be up once the network was whole.
-    pub(crate) slowest: Duration,
+    proxy: Proxy,
+    /// How often the rate has been looked at: each time between others.
+    pub(crate) looks: usize,
+    pub(crate) slowest: Slowest,
 }
 
 impl World {
     /// Starts everything.
-    pub(crate) fn new() -> Result<Self, String> {
+    pub(crate) fn new(proxy: Proxy) -> Result<Self, String> {
         let directory = Directory::new();
         let hosts = Hosts::new().map_err(text)?;
         let mut gateways: [Gateway; 3] = Default::default();
@@ -73,8 +76,8 @@ impl World {
             gateways[site as usize].public_key = directory.key(site.name());
         }
         let datagrams = Datagrams::start(|site| hosts.host(site).clone()).map_err(text)?;
-        let mut world =
-            Self { datagrams, gateways, held: Held::default(), hosts, directory, slowest: Duration::ZERO };
+        let (held, slowest) = (Held::default(), Slowest::default());
+        let mut world = Self { datagrams, gateways, held, hosts, directory, proxy, looks: 0, slowest };
         Site::ALL.into_iter().try_for_each(|site| world.start(site))?;
         Ok(world)
     }
@@ -87,18 +90,22 @@ impl World {
         self.directory.0.join(format!("{}.{kind}", site.name()))
     }
 
-    fn runs(&self, site: Site) -> bool {
+    pub(crate) fn runs(&self, site: Site) -> bool {
         self.gateways[site as usize].process.is_some()
     }
 
-    fn settings(&self, site: Site) -> &Settings {
+    pub(crate) fn is_frozen(&self, site: Site) -> bool {
+        self.gateways[site as usize].is_frozen
+    }
+
+    pub(crate) fn settings(&self, site: Site) -> &Settings {
         &self.gateways[site as usize].settings
     }
 
     /// One event, and what holds at all times.
     pub(crate) fn take(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Kill(site) => self.gateway(site).process = None,
+            Step::Kill(site) => *self.process(site) = None,
             Step::Stop(site) => self.stop(site)?,
             Step::Start(site) => self.start(site)?,
             Step::Reload(site, key, value) => self.reload(site, key, value)?,
@@ -106,9 +113,23 @@ impl World {
                 Site::ALL.into_iter().try_for_each(|site| self.reload(site, key, value))?;
             }
             Step::ReloadRefused(site) => self.reload_refused(site)?,
-            Step::CutWan(site) => self.hosts.cut(site).map_err(text)?,
-            Step::LoseCarrier(site) => self.hosts.lose_carrier(site).map_err(text)?,
+            Step::Fail(site, ways) => self.hosts.fail(site, ways).map_err(text)?,
+            Step::LoseCarrier(site) => {
+                self.hosts.damage(site, |line| line.has_no_carrier = true).map_err(text)?;
+            }
+            Step::Reorder(site) => self.hosts.damage(site, |line| line.reorders = true).map_err(text)?,
+            Step::PathMtu(site, longest, longer) => {
+                let damaged = self.hosts.damage(site, |line| {
+                    (line.longest, line.swallows) = (Some(longest), longer == Longer::Swallowed);
+                });
+                damaged.map_err(text)?;
+            }
             Step::RestoreWan(site) => self.hosts.restore(site).map_err(text)?,
+            Step::Freeze(site) => self.freeze(site)?,
+            Step::Thaw(site) => self.thaw(site)?,
+            Step::Damage(damage) if self.runs(Site::Hub) => self.damage_proxy(damage)?,
+            Step::Damage(_) => {}
+            Step::Abuse(abuse) => self.abuse(abuse)?,
             Step::BounceWan(site) => self.hosts.bounce_wan(site).map_err(text)?,
             Step::Move(site) => self.hosts.renumber(site).map_err(text)?,
             Step::BounceTun(site) if self.runs(site) => self.hosts.bounce_tun(site).map_err(text)?,
@@ -118,9 +139,10 @@ impl World {
             Step::Callers(caller, count) => self.callers(caller, count),
             Step::Stream(from, to, size) => self.stream(from, to, size)?,
             Step::Wait(ms) => std::thread::sleep(Duration::from_millis(ms.into())),
-            Step::Settle => self.settle()?,
+            Step::Settle => return self.settle(),
         }
-        self.check()
+        self.check()?;
+        if matches!(step, Step::Wait(_)) { Ok(()) } else { self.check_a_rate(&step.name()) }
     }
 
     // ------------------------------------------------------------ gateways
@@ -128,13 +150,13 @@ impl World {
     fn write_file(&self, site: Site) -> Result<(), String> {
         let key = |peer: Site| self.gateways[peer as usize].public_key.clone();
         let socket = self.file(site, "sock");
-        let text_of_file = self.settings(site).text(site, key, &socket);
+        let text_of_file = self.settings(site).text(site, key, &socket, self.proxy);
         fs::write(self.file(site, "toml"), text_of_file).map_err(text)
     }
 
     fn start(&mut self, site: Site) -> Result<(), String> {
         if self.runs(site) {
-            return Ok(());
+            return self.thaw(site);
         }
         self.write_file(site)?;
         let log = fs::File::options().append(true).create(true).open(self.file(site, "log"));
@@ -151,8 +173,35 @@ impl World {
         })
     }
 
+    /// The gateway's process, which is not frozen if it goes.
+    fn process(&mut self, site: Site) -> &mut Option<Process> {
+        let gateway = self.gateway(site);
+        gateway.is_frozen = false;
+        &mut gateway.process
+    }
+
+    fn freeze(&mut self, site: Site) -> Result<(), String> {
+        let gateway = self.gateway(site);
+        let Some(process) = &gateway.process else { return Ok(()) };
+        gateway.is_frozen = true;
+        process.signal(Signal::STOP).map_err(text)
+    }
+
+    /// Lets it run again, which what asks it for something needs.
+    pub(crate) fn thaw(&mut self, site: Site) -> Result<(), String> {
+        let gateway = self.gateway(site);
+        match &gateway.process {
+            Some(process) if gateway.is_frozen => {
+                gateway.is_frozen = false;
+                process.signal(Signal::CONT).map_err(text)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn stop(&mut self, site: Site) -> Result<(), String> {
-        let Some(mut process) = self.gateway(site).process.take() else { return Ok(()) };
+        self.thaw(site)?;
+        let Some(mut process) = self.process(site).take() else { return Ok(()) };
         process.signal(Signal::TERM).map_err(text)?;
         match process.wait(START_LIMIT).map_err(text)? {
             Some(status) if status.success() => Ok(()),
@@ -177,6 +226,7 @@ impl World {
         if !self.runs(site) {
             return Ok(());
         }
+        self.thaw(site)?;
         self.write_file(site)?;
         match self.ask(site, Request::Reload)? {
             Answer::Done { .. } => Ok(()),
@@ -188,6 +238,7 @@ impl World {
         if !self.runs(site) {
             return Ok(());
         }
+        self.thaw(site)?;
         let file = self.file(site, "toml");
         let good = fs::read_to_string(&file).map_err(text)?;
         for bad in [good.replace("queues = 2", "queues = 3"), good.replace("[control]", "[cotnrol]")] {
@@ -206,6 +257,7 @@ impl World {
         if !self.runs(site) {
             return Ok(());
         }
+        self.thaw(site)?;
         let host = self.hosts.host(site).clone();
         let metrics = || host.run(|| TcpStream::connect("127.0.0.1:9460")).map_err(text);
         let socket = self.file(site, "sock");
@@ -240,13 +292,22 @@ impl World {
     }
 
     fn callers(&mut self, caller: Caller, count: u8) {
+        let hub = SocketAddr::from(([198, 18, 1, 2], 4600));
+        if caller == Caller::Datagrams {
+            let socket = self.hosts.router.run(|| UdpSocket::bind("0.0.0.0:0"));
+            for number in 0..usize::from(count) * 20 {
+                // Some are as long as first packets of QUIC, and say that they are some.
+                let datagram = vec![0xc0 | number as u8; 1 + number * 7 % 1400];
+                let _ = socket.as_ref().map(|socket| socket.send_to(&datagram, hub));
+            }
+            return;
+        }
         for _ in 0..count {
-            let hub = SocketAddr::from(([198, 18, 1, 2], 4600));
             let connect = || TcpStream::connect_timeout(&hub, Duration::from_secs(1));
             // The hub may be down, or its line.
             let Ok(mut stream) = self.hosts.router.run(connect) else { return };
             match caller {
-                Caller::Short => {}
+                Caller::Short | Caller::Datagrams => {}
                 Caller::Garbage => drop(stream.write_all(&[0x5a; 500])),
                 Caller::Silent => self.held.tcp.push(stream),
             }
@@ -276,6 +337,9 @@ impl World {
     fn check(&mut self) -> Result<(), String> {
         for site in Site::ALL.into_iter().filter(|site| self.runs(*site)).collect::<Vec<_>>() {
             self.check_alive(site)?;
+            if self.is_frozen(site) {
+                continue;
+            }
             let status = self.status(site).map_err(|error| format!("{}: {error}", site.name()))?;
             let counters = counters::of(&status);
             let gateway = self.gateway(site);
@@ -296,12 +360,9 @@ impl World {
         }
         let whole = Instant::now();
         within(UP_LIMIT, || Site::ALL.into_iter().try_for_each(|site| self.check_lanes(site)))?;
-        self.slowest = self.slowest.max(whole.elapsed());
+        self.slowest.lanes = self.slowest.lanes.max(whole.elapsed());
         within(UP_LIMIT, || Site::ALL.into_iter().try_for_each(|site| self.check_routes(site)))?;
-        for (from, to) in [(Site::B, Site::Hub), (Site::Hub, Site::C), (Site::B, Site::C), (Site::C, Site::B)]
-        {
-            self.check_stream(from, to)?;
-        }
+        self.check_all_rates("Settle")?;
         self.check()
     }
 
@@ -315,9 +376,13 @@ impl World {
         self.settings(site).encryption() == self.settings(peer).encryption()
     }
 
-    /// Whether lanes must come up between the two.
-    fn join(&self, site: Site, peer: Site) -> bool {
-        self.reach(site, peer) && self.agree(site, peer)
+    /// Whether lanes of all names must come up between the two, at both ends.
+    pub(crate) fn join(&self, site: Site, peer: Site) -> bool {
+        let (ours, theirs) = (self.settings(site), self.settings(peer));
+        self.reach(site, peer)
+            && self.agree(site, peer)
+            && ours.agrees_on_transport(theirs)
+            && ours.lanes() == theirs.lanes()
     }
 
     fn check_lanes(&self, site: Site) -> Result<(), String> {
@@ -325,15 +390,20 @@ impl World {
         for peer in site.peers() {
             let (ours, theirs) = (self.settings(site).lanes(), self.settings(*peer).lanes());
             // What was up may stay up though neither could dial it now.
-            let mut allowed = BTreeSet::new();
+            let (mut allowed, mut required) = (BTreeSet::new(), BTreeSet::new());
             for (name, count) in &ours {
                 let both = (*count).min(theirs.get(name).copied().unwrap_or(0));
-                if self.agree(site, *peer) {
-                    allowed.extend(
-                        (0..SHARDS)
-                            .flat_map(|shard| (0..both).map(move |index| (name.to_string(), shard, index))),
-                    );
+                if !self.agree(site, *peer) {
+                    continue;
                 }
+                let places: Vec<_> = (0..SHARDS)
+                    .flat_map(|shard| (0..both).map(move |index| (name.to_string(), shard, index)))
+                    .collect();
+                let is_tcp = *name != "rest";
+                if is_tcp || self.settings(site).agrees_on_transport(self.settings(*peer)) {
+                    required.extend(places.clone());
+                }
+                allowed.extend(places);
             }
             let lanes = status.peers.iter().find(|other| other.name == peer.name()).map(|peer| &peer.lanes);
             let lanes = lanes.ok_or_else(|| format!("{} knows no {}", site.name(), peer.name()))?;
@@ -342,7 +412,7 @@ impl World {
                 .filter(|lane| lane.state == LaneState::Up)
                 .map(|lane| (lane.lane_group.clone(), lane.shard, lane.index))
                 .collect();
-            let missing: Vec<_> = allowed.difference(&up).filter(|_| self.reach(site, *peer)).collect();
+            let missing: Vec<_> = required.difference(&up).filter(|_| self.reach(site, *peer)).collect();
             let extra: Vec<_> = up.difference(&allowed).collect();
             if !missing.is_empty() || !extra.is_empty() {
                 return Err(format!(
@@ -362,23 +432,6 @@ impl World {
             return Ok(());
         }
         Err(format!("routes of {}: {routes:?} in place of {expected:?}", site.name()))
-    }
-
-    /// A stream must pass where the sites on its way have the same lanes.
-    fn check_stream(&self, from: Site, to: Site) -> Result<(), String> {
-        let hop = |a: Site, b: Site| self.join(a, b) && self.settings(a).lanes() == self.settings(b).lanes();
-        let way = match (from, to) {
-            (Site::Hub, other) | (other, Site::Hub) => hop(Site::Hub, other),
-            (a, b) => hop(a, Site::Hub) && hop(Site::Hub, b),
-        };
-        if !way {
-            return Ok(());
-        }
-        let (source, sink) = (self.hosts.host(from), self.hosts.host(to));
-        match stream(source, (sink, traffic::address(to)), 300_000, STREAM_LIMIT) {
-            Outcome::Whole => Ok(()),
-            other => Err(format!("a stream from {} to {}: {other:?}", from.name(), to.name())),
-        }
     }
 
     /// Settles with the same settings everywhere, and ends everything in order.
