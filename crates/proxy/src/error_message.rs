@@ -13,8 +13,8 @@ pub struct ErrorMessage {
     pub destination: IpAddr,
     /// The connection whose packet it is about; `None` if that is not TCP.
     pub connection: Option<Connection>,
-    /// Why the packet did not get through.
-    pub why: Unreachable,
+    /// Why nothing gets through; `None` if the packet was only too long (RFC 1191), which is not the end of anything.
+    pub why: Option<Unreachable>,
 }
 
 const ICMP_HEADER: usize = 8;
@@ -25,11 +25,11 @@ impl ErrorMessage {
         let headers = Headers::parse(packet, packet.len()).ok()?;
         let (kind, code) = headers.icmp.filter(|_| headers.fragment == Fragment::Whole)?;
         let why = match (headers.version, kind, code) {
-            (Version::V4, 3, 0 | 5 | 6 | 11) | (Version::V6, 1, 0) => Unreachable::Network,
-            (Version::V4, 3, 9 | 10 | 13) | (Version::V6, 1, 1 | 5 | 6) => Unreachable::Prohibited,
-            // A server that refuses resets; a message that a packet is too long is not the end of anything.
-            (Version::V4, 3, 4) => return None,
-            (Version::V4, 3, _) | (Version::V6, 1, _) => Unreachable::Host,
+            (Version::V4, 3, 0 | 5 | 6 | 11) | (Version::V6, 1, 0) => Some(Unreachable::Network),
+            (Version::V4, 3, 9 | 10 | 13) | (Version::V6, 1, 1 | 5 | 6) => Some(Unreachable::Prohibited),
+            (Version::V4, 3, 4) => None,
+            // A server that refuses resets.
+            (Version::V4, 3, _) | (Version::V6, 1, _) => Some(Unreachable::Host),
             _ => return None,
         };
         let quoted = packet.get(headers.transport_offset + ICMP_HEADER..)?;
@@ -75,7 +75,7 @@ mod tests {
                     client: SocketAddr::new(ip.source, 1234),
                     server: SocketAddr::new(ip.destination, 80),
                 });
-                let expected = ErrorMessage { destination: ip.source, connection, why };
+                let expected = ErrorMessage { destination: ip.source, connection, why: Some(why) };
                 assert_eq!(ErrorMessage::parse(&error(&ip, why, &packet)), Some(expected));
             }
         }
@@ -102,8 +102,13 @@ mod tests {
         assert_eq!(ErrorMessage::parse(&build::icmp_echo(&Ip::v6(), 1, 2, b"")), None);
         let about_udp = ErrorMessage::parse(&error(&Ip::v4(), Unreachable::Host, &udp)).unwrap();
         assert_eq!(about_udp.connection, None);
-        let mut too_long = error(&Ip::v4(), Unreachable::Host, &udp);
-        too_long[21] = 4;
-        assert_eq!(ErrorMessage::parse(&too_long), None);
+    }
+
+    /// It is the end of nothing, and its destination must have it.
+    #[test]
+    fn a_packet_that_was_too_long_is_told_without_a_reason_to_give_up() {
+        let udp = build::udp(&Ip::v4(), (1, 2), b"data");
+        let parsed = ErrorMessage::parse(&error(&Ip::v4(), Unreachable::TooLong(1300), &udp)).unwrap();
+        assert_eq!((parsed.destination, parsed.why), (Ip::v4().source, None));
     }
 }

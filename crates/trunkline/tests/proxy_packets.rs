@@ -3,11 +3,11 @@
 mod common;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use common::proxy::{CELL, CLIENT, Scene, connection, ip, listen, number, transfer};
+use common::proxy::{CELL, CLIENT, SERVER, Scene, connection, ip, listen, number, transfer};
 use common::site::until;
 use trunkline_linux::{send_queue, send_queue_unsent};
 use trunkline_netlink::{Existing, Route, RouteKind, TokenBucket};
@@ -47,6 +47,30 @@ fn with_a_path_tail_the_sender_keeps_the_rate_of_the_emulated_link() {
     }
     assert_eq!(number(&status, "reset"), 0, "{status}");
     assert_eq!(scene.left(), (0, false));
+}
+
+/// What this host's kernel says of packets that are too long for a link comes by the proxy, which it does not concern.
+#[test]
+fn hosts_behind_are_told_that_packets_are_too_long_for_a_link_of_the_proxys_host() {
+    let test = "hosts_behind_are_told_that_packets_are_too_long_for_a_link_of_the_proxys_host";
+    let Some(scene) = Scene::new(test) else { return };
+    let proxy = scene.start(&tail());
+    let narrowed = scene
+        .router
+        .netlink(|handle| handle.link_index("outside").and_then(|index| handle.set_mtu(index, 1300)));
+    narrowed.expect("another MTU");
+    for version in 0..scene.versions {
+        let sink = scene.server.run(|| UdpSocket::bind((ip(SERVER[version]), 0))).expect("a socket");
+        sink.set_read_timeout(Some(Duration::from_millis(50))).expect("a limit");
+        let address = sink.local_addr().expect("its address");
+        let source = scene.client.run(|| UdpSocket::bind((ip(CLIENT[version]), 0))).expect("a socket");
+        // The kernel sends them whole and not to be fragmented, until it is told.
+        until("a long datagram arrives in fragments", || {
+            let _ = source.send_to(&[7; 1400], address);
+            sink.recv(&mut [0; 1500]).is_ok_and(|bytes| bytes == 1400)
+        });
+    }
+    scene.end(proxy);
 }
 
 #[test]

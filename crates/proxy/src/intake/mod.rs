@@ -395,18 +395,18 @@ impl Intake {
         }
     }
 
-    /// This host cannot reach a destination: the server of a connection that is being opened, or somebody else's.
+    /// This host cannot reach a destination, or not with so long a packet: the server of a connection that is being opened, or somebody else's.
     fn handle_error(&mut self, message: ErrorMessage, packet: &[u8]) {
         let key = message.connection.and_then(|connection| self.by_connection.get(&connection).copied());
         let asked = key.and_then(|key| self.pending.get(key)).filter(|pending| !pending.connected);
-        let Some(connection) = asked.map(|pending| pending.syn.connection) else {
+        let Some((connection, why)) = asked.map(|pending| pending.syn.connection).zip(message.why) else {
             self.forward(packet, message.destination);
             return;
         };
         self.openings.remove(connection);
         self.close_tail(connection);
         if let Some(pending) = self.take(connection) {
-            self.tell(&pending.syn, &pending.packet, Answer::Unreachable(message.why));
+            self.tell(&pending.syn, &pending.packet, Answer::Unreachable(why));
         }
     }
 
