@@ -171,7 +171,9 @@ impl Adaptor {
         let window = if self.is_free() { u32::MAX } else { self.control.cwnd() };
         let (in_flight, rate) = (self.control.in_flight(), self.control.delivery_rate());
         self.signals.publish(window, self.window(), in_flight, rate);
-        self.signals.set_only_short(self.lengths.is_hole(self.instant(now), self.srtt));
+        let now = self.instant(now);
+        self.signals.set_only_short(self.lengths.is_hole(now, self.srtt));
+        self.signals.set_length_probes(self.lengths.probes(now, self.srtt));
     }
 
     fn check_circuit(&mut self, now: StdInstant, feedback: (u64, u64)) {

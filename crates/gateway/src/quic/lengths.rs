@@ -3,7 +3,8 @@
 //! The library lowers the length of its packets to that and no further. On a path that carries less, acknowledgements and PINGs
 //! pass, so nothing looks dead, and nothing of the lane's data arrives. The sender finds it out: packets of some length and more
 //! leave again and again, and none of them is acknowledged. Losses without regard to length are no reason, since the first that
-//! arrives ends the doubt.
+//! arrives ends the doubt. A TCP inside that hears nothing sends ever more seldom, so a lane of datagrams in doubt sends packets of that
+//! length of its own, each [`PROBES`].
 
 use std::time::Duration;
 
@@ -22,6 +23,11 @@ const ROUNDS: u32 = 5;
 const ANSWER: Duration = Duration::from_millis(200);
 /// A round trip is taken for so much at least.
 const MIN_ROUND: Duration = Duration::from_millis(20);
+/// A doubt that has lasted for so long, or three round trips, is worth a probe.
+const DOUBT: Duration = Duration::from_millis(250);
+/// Between two probes, and between two when the answer is known: it may change.
+const PROBES: Duration = Duration::from_millis(150);
+const LATER_PROBES: Duration = Duration::from_secs(1);
 /// What left before such a pause says nothing of now. A single TCP inside backs off to nearly that.
 const PAUSE: Duration = Duration::from_secs(15);
 
@@ -69,6 +75,15 @@ impl Lengths {
         }
     }
 
+    /// How long after the last probe of [`MIN_PACKET`] bytes another is due, if it is open whether these pass. A lane alone that loses the last
+    /// packet of a burst now and then is in no doubt: two round trips must have been without an answer.
+    pub(super) fn probes(&self, now: Instant, srtt: Duration) -> Option<Duration> {
+        let is_doubtful =
+            |it: &Unanswered| it.rounds > 1 && now.saturating_since(it.since) >= DOUBT.max(3 * srtt);
+        let interval = if self.is_hole(now, srtt) { LATER_PROBES } else { PROBES };
+        self.0.iter().flatten().any(is_doubtful).then_some(interval.max(srtt))
+    }
+
     /// Whether only shorter packets pass.
     pub(super) fn is_hole(&self, now: Instant, srtt: Duration) -> bool {
         let patience = PATIENCE.max(srtt * ROUND_TRIPS);
@@ -113,6 +128,45 @@ mod tests {
         assert_eq!(found(&[100, 520, 1200], 548), Some(2000));
         assert_eq!(found(&[700], 548), Some(2000));
         assert_eq!(found(&[100, 700], 548), Some(2000));
+    }
+
+    /// A TCP inside doubles its time-out from 200 ms on: its fifth round alone would be after 3 s, and if the library makes packets shorter
+    /// meanwhile, later.
+    #[test]
+    fn with_probes_a_path_is_found_within_three_seconds_however_seldom_data_leaves() {
+        let mut seen = Lengths::default();
+        let (mut probed, mut rto, mut due) = (0, 200, 0);
+        let found = (0..20_000_u64).find(|ms| {
+            if *ms == due {
+                // The library has not made its packets shorter.
+                seen.handle_sent(at(*ms), 1472, RTT);
+                (due, rto) = (due + rto, 2 * rto);
+            }
+            if seen
+                .probes(at(*ms), RTT)
+                .is_some_and(|interval| at(*ms).saturating_since(at(probed)) >= interval)
+            {
+                seen.handle_sent(at(*ms), MIN_PACKET.into(), RTT);
+                probed = *ms;
+            }
+            seen.is_hole(at(*ms), RTT)
+        });
+        assert_eq!(found, Some(2000));
+        assert!(seen.probes(at(2000), RTT) == Some(LATER_PROBES), "in case the path changes");
+        seen.handle_acknowledged(MIN_PACKET.into());
+        assert_eq!(seen.probes(at(2001), RTT), None);
+    }
+
+    #[test]
+    fn nothing_is_probed_while_packets_of_full_length_are_acknowledged_or_one_burst_is_lost() {
+        let mut seen = Lengths::default();
+        for round in 0..100 {
+            seen.handle_sent(at(round * 100), 1472, RTT);
+            seen.handle_acknowledged(1472);
+            assert_eq!(seen.probes(at(round * 100 + 99), RTT), None);
+        }
+        (0..10).for_each(|_| seen.handle_sent(at(10_000), 1472, RTT));
+        assert_eq!(seen.probes(at(11_000), RTT), None);
     }
 
     #[test]

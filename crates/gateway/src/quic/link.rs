@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{Connection, ConnectionHandle, Datagram, Dir, ReadError, Side, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
-use trunkline_trunk::datagram::Piece;
+use trunkline_trunk::datagram::{MIN_DATAGRAM, Piece};
 use trunkline_trunk::{Delivery, LaneWindow};
 use trunkline_units::Instant;
 
@@ -36,6 +36,8 @@ pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 pub(super) const FAILED: VarInt = VarInt::from_u32(1);
 /// Another address of the other end is told at most so often.
 const MOVES: Duration = Duration::from_secs(1);
+/// A datagram without frames, as long as every path must carry: whether it is acknowledged says whether the path does.
+const LENGTH_PROBE: [u8; MIN_DATAGRAM] = [0; MIN_DATAGRAM];
 /// The longest greeting.
 const MAX_GREETING: usize = 512;
 
@@ -129,6 +131,8 @@ pub(super) struct Link {
     refused: u64,
     /// Probes for the path's MTU that were lost, when it was looked at last.
     lost_probes: u64,
+    /// When it probed last whether packets pass that are as long as QUIC requires; its beginning at first.
+    length_probed: StdInstant,
 }
 
 impl Link {
@@ -168,6 +172,7 @@ impl Link {
             bytes_sent: 0,
             refused: 0,
             lost_probes: 0,
+            length_probed: told.1,
         }
     }
 
@@ -309,6 +314,22 @@ impl Link {
         self.may_be_dialled_over_tcp && self.signals.is_only_short()
     }
 
+    /// When a packet as long as QUIC requires is to be sent, to find out whether it passes. A lane that delivers everything sends what was lost
+    /// again, and one that has no other transport would learn nothing that helps.
+    fn next_length_probe(&self) -> Option<StdInstant> {
+        let may_change = self.watch.is_some() || self.may_be_dialled_over_tcp;
+        let interval = self.signals.length_probes().filter(|_| may_change && self.streams.is_none())?;
+        Some(self.length_probed + interval)
+    }
+
+    fn probe_length(&mut self, now: StdInstant) {
+        if self.next_length_probe().is_some_and(|at| at <= now) {
+            self.length_probed = now;
+            self.refused +=
+                u64::from(self.inner.datagrams().send(Bytes::from_static(&LENGTH_PROBE), false).is_err());
+        }
+    }
+
     /// Sends a PING with its next packet.
     pub(super) fn ping(&mut self) {
         self.inner.ping();
@@ -367,6 +388,7 @@ impl Link {
         if let Some(keepalive) = self.keepalive.as_mut().filter(|_| has_heard) {
             keepalive.handle_heard(now, self.inner.remote_address(), rtt, bindings);
         }
+        self.probe_length(now);
         let watch = self.watch.as_mut()?;
         let mut finding = watch.handle_lengths(now, self.signals.is_only_short());
         if has_heard {
@@ -406,7 +428,15 @@ impl Link {
         let watch = self.watch.as_ref().and_then(|watch| watch.next(self.inner.rtt()));
         let is_lane = matches!(self.stage, Stage::Lane { .. });
         let keepalive = self.keepalive.as_ref().filter(|_| is_lane).map(Keepalive::next);
-        self.inner.poll_timeout().into_iter().chain(self.deadline).chain(watch).chain(keepalive).min()
+        let probe = self.next_length_probe().filter(|_| is_lane);
+        self.inner
+            .poll_timeout()
+            .into_iter()
+            .chain(self.deadline)
+            .chain(watch)
+            .chain(keepalive)
+            .chain(probe)
+            .min()
     }
 
     // ------------------------------------------------------------ data

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use trunkline_units::Rate;
 
@@ -37,6 +38,8 @@ pub(super) struct Signals {
     acked_packets: AtomicU32,
     /// Only packets pass that are shorter than QUIC requires.
     only_short: AtomicBool,
+    /// Milliseconds between probes of the length that QUIC requires; 0 if there is no doubt that they pass.
+    length_probes: AtomicU32,
 }
 
 impl Signals {
@@ -57,6 +60,7 @@ impl Signals {
             probe: AtomicU32::new(0),
             acked_packets: AtomicU32::new(0),
             only_short: AtomicBool::new(false),
+            length_probes: AtomicU32::new(0),
         })
     }
 
@@ -133,6 +137,16 @@ impl Signals {
     /// Whether only packets pass that are shorter than QUIC requires.
     pub(super) fn set_only_short(&self, only_short: bool) {
         self.only_short.store(only_short, Relaxed);
+    }
+
+    pub(super) fn set_length_probes(&self, interval: Option<Duration>) {
+        self.length_probes.store(interval.map_or(0, |interval| interval.as_millis() as u32), Relaxed);
+    }
+
+    /// The time between probes of the length that QUIC requires, if it is open whether packets of that length pass.
+    pub(super) fn length_probes(&self) -> Option<Duration> {
+        let interval = self.length_probes.load(Relaxed);
+        (interval > 0).then(|| Duration::from_millis(interval.into()))
     }
 
     pub(super) fn is_only_short(&self) -> bool {
