@@ -85,6 +85,7 @@ impl Connection<'_> {
     }
 
     /// Gives the endpoint what it takes of the stream. Returns the bytes.
+    #[inline]
     fn write(&mut self) -> u64 {
         let waiting = self.sending.stream.position() - self.sending.taken;
         if waiting == 0 {
@@ -128,6 +129,7 @@ impl LaneConnection for Connection<'_> {
         Ok(HandedOver { bytes, is_ready: self.sending.taken == self.sending.stream.position() })
     }
 
+    #[inline]
     fn has_space(&self) -> bool {
         true
     }
@@ -139,6 +141,7 @@ impl LaneConnection for Connection<'_> {
         Ok(())
     }
 
+    #[inline]
     fn release(&mut self, _packet: Packet) {}
 
     /// The endpoint takes the batch next, before anything else happens.
@@ -148,11 +151,13 @@ impl LaneConnection for Connection<'_> {
         Ok(0)
     }
 
+    #[inline]
     fn position(&self) -> u64 {
         self.sending.stream.position()
     }
 
     /// What has left makes no room before it is acknowledged.
+    #[inline]
     fn transmit(&mut self, _now: Instant) -> bool {
         if std::mem::take(&mut self.wrote) {
             self.net.flush(self.sending.end);
@@ -292,6 +297,7 @@ impl TcpLane {
     }
 
     /// Whether its connection is to end: it holds data, and has delivered none for long.
+    #[inline]
     pub(super) fn is_dead(&mut self, now: Instant) -> bool {
         self.pump.poll_stall(now) == Some(Stalling::Dead)
     }

@@ -212,11 +212,12 @@ impl LanePump {
     }
 
     /// What its owner is to do about a lane that delivers nothing.
+    #[inline]
     pub fn poll_stall(&mut self, now: Instant) -> Option<Stalling> {
-        let control = &self.control;
+        let (control, stall) = (&self.control, self.stall.as_mut()?);
         // A peer that acknowledges all that was sent and takes no more is there.
         let is_stalled = control.stalled_until(now).is_some() && control.snapshot().unacknowledged > 0;
-        self.stall.as_mut()?.update(now, is_stalled)
+        if is_stalled || stall.lasts() { stall.update(now, is_stalled) } else { None }
     }
 
     /// Tells the transmitter how far the lane has delivered, if that is due.

@@ -46,6 +46,12 @@ impl Stall {
         Stall { limit: LIMIT_OF_STREAMS, since: None, reported: None }
     }
 
+    /// Whether its end, if the lane has stalled, has not been seen yet.
+    #[inline]
+    pub(super) const fn lasts(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// Takes whether the lane is stalled with data unacknowledged. What is to be done.
     pub(super) fn update(&mut self, now: Instant, is_stalled: bool) -> Option<Stalling> {
         if !is_stalled {
