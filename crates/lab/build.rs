@@ -9,12 +9,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// The crates that results come of: this one and those below it.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "../lab",
     "../engine",
     "../schema",
     "../sim",
     "../testbed",
+    "../linux",
     "../netlink",
     "../workload",
     "../link",

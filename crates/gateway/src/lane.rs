@@ -8,7 +8,7 @@ use trunkline_trunk::{LaneSnapshot, PathMode};
 use trunkline_units::Rate;
 
 use crate::record::RecordError;
-use crate::sys::TcpInfo;
+use crate::tcp_info::TcpInfo;
 
 /// Why a lane ended.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ use trunkline_units::Instant;
 use crate::clock;
 use crate::pool::HEAD_CONTENT;
 use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
-use crate::sys::{self, Ring};
+use crate::sys::{self, Ring, TcpInfo};
 use crate::tun::{TunWrite, TunWriter};
 use run::Run;
 
@@ -183,7 +183,7 @@ impl LaneRx {
         self.end += read;
         self.stats.bytes += read as u64;
         let fd = &self.fd;
-        let min_rtt = || sys::tcp_info(fd.as_fd()).ok()?.min_rtt();
+        let min_rtt = || TcpInfo::of(fd.as_fd()).ok()?.min_rtt();
         if let Some(bound) = self.window.handle_received(now, read, min_rtt) {
             sys::set_window_clamp(fd.as_fd(), bound)?;
         }

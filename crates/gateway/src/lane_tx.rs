@@ -25,7 +25,8 @@ use crate::lane::{LaneError, LaneTxStats, snapshot};
 use crate::line_limit;
 use crate::pool::{PacketBuf, Pool};
 use crate::record::Sealer;
-use crate::sys::{self, TcpInfo};
+use crate::sys;
+use crate::tcp_info::TcpInfo;
 
 pub(crate) struct LaneTx {
     pub(crate) serial: u64,
@@ -62,7 +63,7 @@ impl LaneConnection for Connection<'_> {
     type Error = LaneError;
 
     fn snapshot(&mut self) -> Result<LaneSnapshot, LaneError> {
-        let info = sys::tcp_info(self.socket.fd())?;
+        let info = TcpInfo::of(self.socket.fd())?;
         let total = sys::send_queue(self.socket.fd())?;
         Ok(snapshot(&info, info.notsent as usize, total))
     }
@@ -188,7 +189,7 @@ impl LaneTx {
 
     /// What the kernel says of the lane, for metrics.
     pub(crate) fn inspect(&self) -> io::Result<(TcpInfo, LaneSnapshot)> {
-        let info = sys::tcp_info(self.socket.fd())?;
+        let info = TcpInfo::of(self.socket.fd())?;
         let total = sys::send_queue(self.socket.fd())?;
         let unsent = sys::send_queue_unsent(self.socket.fd())?;
         Ok((info, snapshot(&info, unsent, total)))
@@ -197,7 +198,7 @@ impl LaneTx {
     /// What the kernel knows of the lane's path. What comes from the other end shows nothing of the way to it, unless it
     /// acknowledges.
     pub(crate) fn sign(&mut self, now: Instant) -> io::Result<LaneSign> {
-        let info = sys::tcp_info(self.socket.fd())?;
+        let info = TcpInfo::of(self.socket.fd())?;
         if info.delivered != self.heard.0 {
             self.heard = (info.delivered, now);
         }

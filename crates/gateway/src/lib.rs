@@ -35,9 +35,10 @@ mod pool;
 mod quic;
 mod refusals;
 mod rx;
-mod sys;
+mod tcp_info;
 mod tun;
 mod tx;
 mod worker;
 
+use trunkline_linux as sys;
 use trunkline_linux::{clock, mailbox};

@@ -9,14 +9,16 @@
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+use trunkline_linux::address::SocketAddress;
+use trunkline_linux::control::{ControlMessages, int};
 
 use crate::traffic::Stop;
 
@@ -126,62 +128,6 @@ pub(crate) fn ethtool_set(socket: &UdpSocket, name: &str, command: u32, value: u
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) }).map(drop)
 }
 
-/// Bytes that the kernel writes for `TCP_INFO` at the most here; what an older one does not fill stays zero.
-pub(crate) const TCP_INFO_BYTES: usize = 256;
-
-/// `TCP_INFO`, as the kernel's `struct tcp_info` lies in memory.
-pub(crate) fn tcp_info(socket: &TcpStream) -> io::Result<[u8; TCP_INFO_BYTES]> {
-    tcp_info_of(socket.as_fd()).map(|(raw, _)| raw)
-}
-
-/// The same of any socket, and how many bytes the kernel wrote.
-pub(crate) fn tcp_info_of(socket: BorrowedFd<'_>) -> io::Result<([u8; TCP_INFO_BYTES], usize)> {
-    let mut raw = [0_u8; TCP_INFO_BYTES];
-    let mut length = TCP_INFO_BYTES as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `raw`; both outlive the call.
-    check(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            raw.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    })?;
-    Ok((raw, (length as usize).min(TCP_INFO_BYTES)))
-}
-
-/// Sets an option whose value is one int.
-pub(crate) fn set_option(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
-    // SAFETY: the kernel reads one int, which outlives the call.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
-}
-
-/// Bytes in the send queue: all of them (`SIOCOUTQ`), and those that were never sent (`SIOCOUTQNSD`).
-pub(crate) fn send_queue(socket: &TcpStream) -> io::Result<(u64, u64)> {
-    let ask = |request: libc::Ioctl| {
-        let mut value: libc::c_int = 0;
-        // SAFETY: both requests write one int, which outlives the call.
-        check(unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut value) })
-            .map(|_| u64::from(value.max(0).cast_unsigned()))
-    };
-    Ok((ask(0x5411)?, ask(0x894b)?))
-}
-
 /// Room for a batch of datagrams of one size, for `sendmmsg` and `recvmmsg`.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
@@ -282,27 +228,20 @@ const HEAD_BYTES: usize = 64;
 /// Datagrams that one call takes at most.
 const ARRIVALS: usize = 32;
 
-/// Room for control messages, aligned as their headers must be.
-#[repr(C, align(8))]
-#[derive(Clone, Copy)]
-struct Ancillary([u8; 128]);
-
 /// Room for datagrams of which the beginnings and the times of arrival are wanted.
 pub(crate) struct Arrivals {
     heads: Vec<[u8; HEAD_BYTES]>,
-    ancillary: Vec<Ancillary>,
-    names: Vec<libc::sockaddr_storage>,
+    control: Vec<ControlMessages>,
+    names: Vec<SocketAddress>,
     got: Vec<Received>,
 }
 
 impl Arrivals {
     pub(crate) fn new() -> Self {
-        // SAFETY: a sockaddr_storage is integers, for which all zeroes is a value.
-        let name: libc::sockaddr_storage = unsafe { mem::zeroed() };
         Self {
             heads: vec![[0; HEAD_BYTES]; ARRIVALS],
-            ancillary: vec![Ancillary([0; 128]); ARRIVALS],
-            names: vec![name; ARRIVALS],
+            control: vec![ControlMessages::default(); ARRIVALS],
+            names: vec![SocketAddress::default(); ARRIVALS],
             got: Vec::with_capacity(ARRIVALS),
         }
     }
@@ -318,17 +257,18 @@ impl Arrivals {
             .collect();
         let mut messages: Vec<libc::mmsghdr> = vectors
             .iter_mut()
-            .zip(&mut self.ancillary)
+            .zip(&mut self.control)
             .zip(&mut self.names)
-            .map(|((vector, ancillary), name)| {
+            .map(|((vector, control), name)| {
+                let (control, name) = (control.room(), name.room());
                 // SAFETY: an mmsghdr is integers and pointers, for which all zeroes is a value.
                 let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
                 message.msg_hdr.msg_iov = vector;
                 message.msg_hdr.msg_iovlen = 1;
-                message.msg_hdr.msg_name = (&raw mut *name).cast();
-                message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-                message.msg_hdr.msg_control = ancillary.0.as_mut_ptr().cast();
-                message.msg_hdr.msg_controllen = ancillary.0.len() as _;
+                message.msg_hdr.msg_name = name.as_mut_ptr().cast();
+                message.msg_hdr.msg_namelen = name.len() as libc::socklen_t;
+                message.msg_hdr.msg_control = control.as_mut_ptr().cast();
+                message.msg_hdr.msg_controllen = control.len() as _;
                 message
             })
             .collect();
@@ -343,9 +283,11 @@ impl Arrivals {
                 std::ptr::null_mut(),
             )
         })? as usize;
-        for (message, name) in messages[..got].iter().zip(&self.names) {
-            let from = address(name).ok_or_else(|| io::Error::other("a datagram without an address"))?;
-            let (at, traffic_class) = control_messages(&message.msg_hdr);
+        for ((message, name), control) in messages[..got].iter().zip(&mut self.names).zip(&mut self.control) {
+            name.set_len(message.msg_hdr.msg_namelen as usize);
+            control.set_len(message.msg_hdr.msg_controllen as usize);
+            let from = name.get().ok_or_else(|| io::Error::other("a datagram without an address"))?;
+            let (at, traffic_class) = time_and_class(control);
             self.got.push(Received { from, bytes: message.msg_len as usize, at, traffic_class });
         }
         Ok(got)
@@ -358,47 +300,23 @@ impl Arrivals {
 }
 
 /// The time of arrival and the type of service that the kernel wrote beside a datagram.
-fn control_messages(header: &libc::msghdr) -> (Option<Duration>, u8) {
+fn time_and_class(messages: &ControlMessages) -> (Option<Duration>, u8) {
     let (mut at, mut class) = (None, 0);
-    // SAFETY: the kernel filled the header's control messages; CMSG_FIRSTHDR and CMSG_NXTHDR stay within their length, and
-    // each value is read unaligned and only as long as its kind is known to be.
-    unsafe {
-        let mut message = libc::CMSG_FIRSTHDR(header);
-        while !message.is_null() {
-            let data = libc::CMSG_DATA(message);
-            match ((*message).cmsg_level, (*message).cmsg_type) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                    let time: libc::timespec = data.cast::<libc::timespec>().read_unaligned();
-                    at = Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
-                }
-                (libc::IPPROTO_IP, libc::IP_TOS) => class = data.read(),
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    class = data.cast::<libc::c_int>().read_unaligned() as u8;
-                }
-                _ => {}
-            }
-            message = libc::CMSG_NXTHDR(header, message);
+    for (level, kind, value) in messages.iter() {
+        match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => at = time(value),
+            (libc::IPPROTO_IP, libc::IP_TOS) => class = value.first().copied().unwrap_or_default(),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => class = int(value).unwrap_or_default() as u8,
+            _ => {}
         }
     }
     (at, class)
 }
 
-fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
-    match libc::c_int::from(name.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: a sockaddr_storage has room for every address and is aligned for it; the family says that this is one.
-            let name = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in>() };
-            let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
-            Some(SocketAddr::new(ip.into(), u16::from_be(name.sin_port)))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above.
-            let name = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in6>() };
-            let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
-            Some(SocketAddr::new(ip.into(), u16::from_be(name.sin6_port)))
-        }
-        _ => None,
-    }
+/// A `struct timespec`: seconds and nanoseconds.
+fn time(value: &[u8]) -> Option<Duration> {
+    let (seconds, nanos) = value.split_first_chunk()?;
+    Some(Duration::new(u64::from_ne_bytes(*seconds), u32::from_ne_bytes(*nanos.first_chunk()?)))
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

@@ -71,13 +71,8 @@ const ABOVE_THE_TRUNK: [&str; 12] = [
 ];
 
 /// Where `unsafe` may stand: the modules of system calls, and the one with a hint to the processor.
-const UNSAFE_MODULES: [&str; 5] = [
-    "crates/gateway/src/sys.rs",
-    "crates/gateway/src/sys/udp.rs",
-    "crates/linux/src/sys.rs",
-    "crates/testbed/src/sys.rs",
-    "crates/units/src/prefetch.rs",
-];
+const UNSAFE_MODULES: [&str; 3] =
+    ["crates/linux/src/sys.rs", "crates/testbed/src/sys.rs", "crates/units/src/prefetch.rs"];
 
 struct Rule {
     who: &'static [&'static str],

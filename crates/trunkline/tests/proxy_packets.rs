@@ -90,12 +90,13 @@ fn with_a_path_tail_a_close_is_acknowledged_by_the_host_behind_alone() {
     far.shutdown(std::net::Shutdown::Write).expect("closed");
     // FIN-WAIT-1: the FIN is not acknowledged, while its data is.
     std::thread::sleep(Duration::from_millis(700));
-    assert_eq!(trunkline_linux::tcp_state(far.as_fd()).expect("a state").state, 4);
+    let state = || trunkline_linux::TcpInfo::of(far.as_fd()).expect("a TCP socket").state();
+    assert_eq!(state(), Some(4));
     scene.router.netlink(|handle| handle.delete_route(&hole)).expect("no route");
     let mut answer = String::new();
     near.read_to_string(&mut answer).expect("received");
     assert_eq!(answer, "answer");
-    until("the FIN is acknowledged", || trunkline_linux::tcp_state(far.as_fd()).expect("a state").state == 5);
+    until("the FIN is acknowledged", || state() == Some(5));
     drop(near);
     scene.end(proxy);
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::proxy::{CELL, Scene, connect, connection, ip, number, transfer};
 use common::site::until;
-use trunkline_linux::{open_tun_queue, tcp_state};
+use trunkline_linux::{TcpInfo, open_tun_queue};
 use trunkline_netlink::{Existing, Route, RouteKind, TokenBucket};
 use trunkline_packet::build::{self, Ip, Tcp};
 use trunkline_packet::{Headers, TcpFlags, TcpView, VNET_LEN};
@@ -271,7 +271,7 @@ fn ends_that_do_not_take_a_close_cost_little_and_take_it_when_they_can() {
         near.set_read_timeout(Some(Duration::from_secs(120))).expect("a limit");
         assert_eq!(near.read(&mut [0]).expect("the close"), 0);
         until("the close is acknowledged", || {
-            tcp_state(std::os::fd::AsFd::as_fd(&far)).expect("a state").state == 5
+            TcpInfo::of(std::os::fd::AsFd::as_fd(&far)).expect("a TCP socket").state() == Some(5)
         });
     }
     println!("all have taken it after {:?}", closed.elapsed());

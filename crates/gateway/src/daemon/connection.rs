@@ -96,7 +96,7 @@ impl Connection {
 /// The bytes of data in a full segment of a connection: what its handshake fills, so that a path on which long packets vanish
 /// shows itself before the connection is a lane.
 pub(super) fn segment(fd: BorrowedFd<'_>) -> usize {
-    sys::tcp_info(fd).map_or(0, |info| info.snd_mss as usize)
+    sys::TcpInfo::of(fd).ok().and_then(|info| info.snd_mss()).unwrap_or(0) as usize
 }
 
 /// The options of a lane's socket, set before it connects or after it is accepted.

@@ -125,7 +125,8 @@ impl Daemon {
         let dialled = Dialled { key: entry.key.clone(), candidate: id };
         let Some(Source::Connection(connection)) = self.sources.get(&token) else { return };
         let Some(fd) = connection.fd() else { return };
-        let is_unacknowledged = sys::tcp_info(fd).is_ok_and(|info| info.unacked > 0);
+        let is_unacknowledged =
+            sys::TcpInfo::of(fd).is_ok_and(|info| info.unacked().is_some_and(|segments| segments > 0));
         if !self.race.races.handle_look(now, id, is_unacknowledged) {
             return;
         }

@@ -27,8 +27,8 @@ use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, pr
 use crate::keys::PublicKey;
 use crate::lane::Circuit;
 use crate::lane_rx::RxError;
-use crate::sys::TcpInfo;
 use crate::sys::udp::Outgoing;
+use crate::tcp_info::TcpInfo;
 
 /// The code with which a lane is closed that is no longer wanted.
 pub(super) const CLOSED: VarInt = VarInt::from_u32(0);

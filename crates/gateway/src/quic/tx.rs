@@ -20,7 +20,7 @@ use super::control::Control;
 use super::link::{Link, Shared};
 use crate::lane::{LaneError, LaneTxStats, snapshot};
 use crate::pool::{PacketBuf, Pool};
-use crate::sys::TcpInfo;
+use crate::tcp_info::TcpInfo;
 
 /// How packets stand in the connection.
 enum Framing {

@@ -9,7 +9,7 @@ use super::Sender;
 use super::watch::WatchedPath;
 use crate::keys::PublicKey;
 use crate::lane::LaneTxStats;
-use crate::sys::TcpInfo;
+use crate::tcp_info::TcpInfo;
 
 /// A flow is not named among the busiest if it has been silent for longer.
 const LATELY: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use crate::lane::{LaneError, LaneTxStats};
 use crate::lane_tx::LaneTx;
 use crate::pool::{PacketBuf, Pool};
 use crate::quic::QuicTx;
-use crate::sys::TcpInfo;
+use crate::tcp_info::TcpInfo;
 
 /// The sending half of a lane.
 pub(crate) enum Sending {

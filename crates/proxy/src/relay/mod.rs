@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
-use trunkline_linux::{receive_queue, send_queue, tcp_state};
+use trunkline_linux::{TcpInfo, receive_queue, send_queue};
 use trunkline_trunk::path_tail::{Backlog, HostState};
 use trunkline_units::Instant;
 
@@ -139,7 +139,7 @@ impl Relay {
     pub(crate) fn measure(&mut self, now: Instant) -> Progress {
         let (towards, from) = (self.socket(self.place.behind), self.socket(self.place.behind.other()));
         let before = self.progress;
-        let Ok(tcp) = tcp_state(towards.as_fd()) else {
+        let Ok(tcp) = TcpInfo::of(towards.as_fd()) else {
             self.progress = Progress { held: 0, waiting: 0, ..before };
             return self.progress;
         };
@@ -147,18 +147,20 @@ impl Relay {
         let bytes = |queue: std::io::Result<usize>| queue.map_or(0, |bytes| bytes as u64);
         let in_pipe = self.directions[self.place.behind.other().index()].held();
         let held = bytes(receive_queue(from.as_fd())) + in_pipe + bytes(send_queue(towards.as_fd()));
-        if tcp.bytes_acked > before.delivered || before.held == 0 {
+        let delivered = tcp.bytes_acked().unwrap_or_default();
+        if delivered > before.delivered || before.held == 0 {
             self.acknowledged = now;
         }
         let silent = now.saturating_since(self.acknowledged);
-        let backlog = Backlog { held, window: tcp.window, silent, rtt: tcp.rtt };
+        let window = tcp.snd_wnd().unwrap_or_default().into();
+        let backlog = Backlog { held, window, silent, rtt: tcp.srtt().unwrap_or_default() };
         self.progress = Progress {
-            delivered: tcp.bytes_acked,
+            delivered,
             held,
             waiting: backlog.waits_for_network(),
             host: backlog.host(),
-            min_rtt: tcp.min_rtt,
-            state: tcp.state,
+            min_rtt: tcp.min_rtt(),
+            state: tcp.state().unwrap_or_default(),
         };
         self.progress
     }

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use trunkline_linux::set_int;
 
 use super::settings::{GeneratorError, SocketOptions};
 use crate::namespace::{Host, enter};
-use crate::sys;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 65_535;
@@ -91,7 +91,7 @@ impl SocketOptions {
         let socket = socket.as_fd();
         let int = |level, name, value: Option<u32>| {
             value.map_or(Ok(()), |value| {
-                sys::set_option(socket, level, name, value.min(i32::MAX as u32).cast_signed())
+                set_int(socket, level, name, value.min(i32::MAX as u32).cast_signed())
             })
         };
         // Beyond the machine's limit only with CAP_NET_ADMIN in the first user namespace.
@@ -117,7 +117,7 @@ impl SocketOptions {
         sockopt::set_tcp_nodelay(socket, !self.nagle)?;
         if let Some(bytes) = self.unsent_low_water {
             let bytes = bytes.min(i32::MAX as u32).cast_signed();
-            sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)?;
+            set_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)?;
         }
         if let Some(timeout) = self.user_timeout {
             sockopt::set_tcp_user_timeout(socket, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))?;
@@ -212,7 +212,7 @@ pub(super) fn receiver(address: SocketAddr) -> io::Result<OwnedFd> {
     if sockopt::set_socket_recv_buffer_size_force(&socket, DATAGRAM_BUFFER).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, DATAGRAM_BUFFER)?;
     }
-    sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     if address.is_ipv4() {
         sockopt::set_ip_recvtos(&socket, true)?;
     } else {

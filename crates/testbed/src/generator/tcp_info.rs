@@ -1,12 +1,10 @@
 //! What the kernel counts of a connection (`TCP_INFO`, linux/tcp.h).
 
-use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use trunkline_linux::TcpInfo;
 use trunkline_units::Instant;
-
-use crate::sys;
 
 /// A round trip is sampled at most this often.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -77,65 +75,35 @@ pub struct SenderState {
     pub mss: u32,
 }
 
-/// One reading of `TCP_INFO`.
-pub(super) struct TcpInfo {
-    bytes: [u8; sys::TCP_INFO_BYTES],
-    /// How many of them the kernel wrote.
-    length: usize,
+/// The counters of one reading.
+fn counts(info: &TcpInfo, rtt: RttSamples) -> TcpCounts {
+    let count = |count: Option<u32>| count.map(u64::from);
+    let has_sack = info.options().is_some_and(|options| options & SACK != 0);
+    TcpCounts {
+        segments_sent: count(info.segs_out()).unwrap_or_default(),
+        segments_received: count(info.segs_in()).unwrap_or_default(),
+        data_segments_received: count(info.data_segs_in()).unwrap_or_default(),
+        data_segments_sent: count(info.data_segs_out()).unwrap_or_default(),
+        bytes_sent: info.bytes_sent(),
+        retransmitted_segments: count(info.total_retrans()).unwrap_or_default(),
+        retransmitted_bytes: info.bytes_retrans(),
+        timeouts: info.total_rto().map(u64::from),
+        duplicates_reported: count(info.dsack_dups()).filter(|_| has_sack),
+        out_of_order_received: count(info.rcv_ooopack()),
+        rtt,
+    }
 }
 
-impl TcpInfo {
-    pub(super) fn of(socket: impl AsFd) -> io::Result<Self> {
-        sys::tcp_info_of(socket.as_fd()).map(|(bytes, length)| TcpInfo { bytes, length })
-    }
-
-    fn field<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.bytes[..self.length].get(at..at + N)?.try_into().ok()
-    }
-
-    fn word(&self, at: usize) -> Option<u32> {
-        self.field(at).map(u32::from_ne_bytes)
-    }
-
-    fn count(&self, at: usize) -> Option<u64> {
-        self.word(at).map(u64::from)
-    }
-
-    fn long(&self, at: usize) -> Option<u64> {
-        self.field(at).map(u64::from_ne_bytes)
-    }
-
-    fn srtt(&self) -> Option<Duration> {
-        self.word(68).filter(|micros| *micros > 0).map(|micros| Duration::from_micros(micros.into()))
-    }
-
-    pub(super) fn counts(&self, rtt: RttSamples) -> TcpCounts {
-        let sack = self.bytes[5] & SACK != 0;
-        TcpCounts {
-            segments_sent: self.count(136).unwrap_or_default(),
-            segments_received: self.count(140).unwrap_or_default(),
-            data_segments_received: self.count(152).unwrap_or_default(),
-            data_segments_sent: self.count(156).unwrap_or_default(),
-            bytes_sent: self.long(200),
-            retransmitted_segments: self.count(100).unwrap_or_default(),
-            retransmitted_bytes: self.long(208),
-            timeouts: self.field(240).map(|bytes| u16::from_ne_bytes(bytes).into()),
-            duplicates_reported: self.count(216).filter(|_| sack),
-            out_of_order_received: self.count(224),
-            rtt,
-        }
-    }
-
-    pub(super) fn sender(&self) -> SenderState {
-        let word = |at| self.word(at).unwrap_or_default();
-        let (packets_out, sacked, lost, retransmitted) = (word(24), word(28), word(32), word(36));
-        SenderState {
-            cwnd: word(80),
-            ssthresh: self.word(76).filter(|ssthresh| *ssthresh < NO_SSTHRESH),
-            in_flight: (packets_out + retransmitted).saturating_sub(sacked + lost),
-            srtt: self.srtt(),
-            mss: word(16),
-        }
+/// The state of the sender at one reading.
+pub(super) fn sender(info: &TcpInfo) -> SenderState {
+    let in_network = info.unacked().unwrap_or_default() + info.retrans().unwrap_or_default();
+    let left = info.sacked().unwrap_or_default() + info.lost().unwrap_or_default();
+    SenderState {
+        cwnd: info.snd_cwnd().unwrap_or_default(),
+        ssthresh: info.snd_ssthresh().filter(|ssthresh| *ssthresh < NO_SSTHRESH),
+        in_flight: in_network.saturating_sub(left),
+        srtt: info.srtt(),
+        mss: info.snd_mss().unwrap_or_default(),
     }
 }
 
@@ -150,7 +118,7 @@ impl RttSampler {
     /// A chance to read it.
     pub(super) fn sample(&mut self, socket: impl AsFd, now: Instant) {
         if now >= self.next
-            && let Ok(info) = TcpInfo::of(socket)
+            && let Ok(info) = TcpInfo::of(socket.as_fd())
         {
             self.next = now + SAMPLE_INTERVAL;
             self.add(&info);
@@ -163,15 +131,14 @@ impl RttSampler {
             self.samples.sum += srtt;
             self.samples.max = self.samples.max.max(srtt);
         }
-        let min = info.word(148).filter(|micros| *micros > 0 && *micros < u32::MAX);
-        self.samples.min = min.map(|micros| Duration::from_micros(micros.into())).or(self.samples.min);
+        self.samples.min = info.min_rtt().or(self.samples.min);
     }
 
     /// All counters as they are, with one more reading of the round trip.
     pub(super) fn counts(&self, socket: impl AsFd) -> Option<TcpCounts> {
-        let info = TcpInfo::of(socket).ok()?;
+        let info = TcpInfo::of(socket.as_fd()).ok()?;
         let mut last = *self;
         last.add(&info);
-        Some(info.counts(last.samples))
+        Some(counts(&info, last.samples))
     }
 }

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use trunkline_linux::{TcpInfo, send_queue, send_queue_unsent};
 use trunkline_units::{Instant, Rate};
 
 use super::service::Stop;
-use crate::{clock, sys};
+use crate::clock;
 
 /// `TCP_INFO` and the send queue, as far as they serve here. Counts are since the connection began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,39 +47,33 @@ pub struct TcpSample {
 }
 
 impl TcpSample {
-    fn parse(at: Instant, raw: &[u8; sys::TCP_INFO_BYTES], (queued, unsent): (u64, u64)) -> Self {
-        let word = |at: usize| u32::from_ne_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
-        let long = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&raw[at..at + 8]);
-            u64::from_ne_bytes(bytes)
-        };
-        let time = |micros: u32| Some(Duration::from_micros(micros.into()));
+    fn new(at: Instant, info: &TcpInfo, (queued, unsent): (usize, usize)) -> Self {
+        let time = |micros: Option<u64>| Duration::from_micros(micros.unwrap_or_default());
+        let rate = info.delivery_rate().filter(|rate| *rate > 0);
         Self {
             at,
-            srtt: time(word(68)).filter(|rtt| !rtt.is_zero()),
-            min_rtt: time(word(148)).filter(|_| word(148) != 0 && word(148) != u32::MAX),
-            mss: word(16),
-            cwnd: word(80),
-            ssthresh: word(76),
-            delivery_rate: Some(long(160))
-                .filter(|rate| *rate > 0)
-                .map(|rate| Rate::from_bits_per_second(rate.saturating_mul(8))),
-            unsent,
-            unacknowledged: queued.saturating_sub(unsent),
-            acknowledged: long(120),
-            retransmissions: word(100),
-            timeouts: u16::from_ne_bytes([raw[240], raw[241]]),
-            duplicates: word(216),
-            window_limited: Duration::from_micros(long(176)),
-            buffer_limited: Duration::from_micros(long(184)),
+            srtt: info.srtt(),
+            min_rtt: info.min_rtt(),
+            mss: info.snd_mss().unwrap_or_default(),
+            cwnd: info.snd_cwnd().unwrap_or_default(),
+            ssthresh: info.snd_ssthresh().unwrap_or_default(),
+            delivery_rate: rate.map(|rate| Rate::from_bits_per_second(rate.saturating_mul(8))),
+            unsent: unsent as u64,
+            unacknowledged: queued.saturating_sub(unsent) as u64,
+            acknowledged: info.bytes_acked().unwrap_or_default(),
+            retransmissions: info.total_retrans().unwrap_or_default(),
+            timeouts: info.total_rto().unwrap_or_default(),
+            duplicates: info.dsack_dups().unwrap_or_default(),
+            window_limited: time(info.rwnd_limited()),
+            buffer_limited: time(info.sndbuf_limited()),
         }
     }
 }
 
 pub(super) fn sample(stream: &TcpStream) -> io::Result<TcpSample> {
-    let queue = sys::send_queue(stream)?;
-    Ok(TcpSample::parse(clock::now(), &sys::tcp_info(stream)?, queue))
+    let fd = stream.as_fd();
+    let queue = (send_queue(fd)?, send_queue_unsent(fd)?);
+    Ok(TcpSample::new(clock::now(), &TcpInfo::of(fd)?, queue))
 }
 
 /// Segments that a connection sent more than once.

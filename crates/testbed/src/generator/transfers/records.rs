@@ -1,5 +1,8 @@
 //! The records of transfers, and what is read of them.
 
+use std::os::fd::AsFd;
+
+use trunkline_linux::TcpInfo;
 use trunkline_units::Instant;
 use trunkline_workload::TransferState;
 
@@ -7,7 +10,7 @@ use super::{Transfers, User};
 use crate::generator::connection::{Connection, End};
 use crate::generator::poll::ConnectionId;
 use crate::generator::reading::{Transfer, UserReading};
-use crate::generator::tcp_info::TcpInfo;
+use crate::generator::tcp_info;
 
 /// The end that sends a transfer's data and the one that receives it.
 fn sides(connection: &Connection, upload: bool) -> [Option<&End>; 2] {
@@ -118,14 +121,14 @@ impl Transfers {
         let reading = |user: &User| {
             let connection = user.connection.and_then(|id| self.connections.get(id));
             let sender = connection.and_then(|connection| sides(connection, upload)[0]);
-            let sender = sender.and_then(|sender| TcpInfo::of(&sender.socket).ok());
+            let sender = sender.and_then(|sender| TcpInfo::of(sender.socket.as_fd()).ok());
             let running = self.running(number, user);
             let now = running.map_or(0, |running| retransmitted(&running));
             let now = now.saturating_sub(user.retransmissions_before);
             UserReading {
                 received: user.finished + running.map_or(0, |running| running.bytes),
                 retransmissions: user.retransmissions + if running.is_some() { now } else { 0 },
-                sender: sender.map(|sender| sender.sender()),
+                sender: sender.as_ref().map(tcp_info::sender),
             }
         };
         source.places.iter().map(reading).collect()
