@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_units::{Instant, Rate, prefetch};
+use trunkline_units::{Instant, Rate, Region};
 
 use crate::bbr::Bbr;
 use crate::bic::Bic;
@@ -46,16 +46,16 @@ impl Algorithm {
         }
     }
 
-    /// Begins to load its state into the processor's caches.
+    /// Has its state loaded into the processor's caches.
     #[inline]
-    pub(crate) fn prefetch(&self) {
+    pub(crate) fn prefetch(&self, load: impl Fn(Region)) {
         match self {
             Algorithm::Reno => {}
-            Algorithm::Bic(bic) => prefetch(&**bic),
-            Algorithm::Cubic(cubic) => prefetch(&**cubic),
-            Algorithm::Compound(compound) => prefetch(&**compound),
-            Algorithm::Vegas(vegas) => prefetch(&**vegas),
-            Algorithm::Bbr(bbr) => prefetch(&**bbr),
+            Algorithm::Bic(bic) => load(Region::of(&**bic)),
+            Algorithm::Cubic(cubic) => load(Region::of(&**cubic)),
+            Algorithm::Compound(compound) => load(Region::of(&**compound)),
+            Algorithm::Vegas(vegas) => load(Region::of(&**vegas)),
+            Algorithm::Bbr(bbr) => load(Region::of(&**bbr)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_units::{Instant, Rate};
+use trunkline_units::{Instant, Rate, Region};
 
 use crate::algorithm::Algorithm;
 use crate::slow_start::SlowStartState;
@@ -106,10 +106,10 @@ impl Congestion {
         self.prior = (0, 0);
     }
 
-    /// Begins to load the state of the algorithm into the processor's caches.
+    /// Has the state of the algorithm loaded into the processor's caches.
     #[inline]
-    pub fn prefetch(&self) {
-        self.algorithm.prefetch();
+    pub fn prefetch(&self, load: impl Fn(Region)) {
+        self.algorithm.prefetch(load);
     }
 
     /// Congestion window, bytes.

@@ -227,7 +227,7 @@ impl<T: Payload> Link<T> {
     /// The packet that is at the far end now, unless it was lost on the way.
     #[inline]
     pub fn arrive(&mut self, owner: &mut impl Owner<T>) -> Option<Arrival<T>> {
-        let mut packet = self.pipe.pop()?;
+        let mut packet = self.pipe.pop(T::prefetch_place)?;
         if let Some(at) = self.pipe.next() {
             owner.set(Timer::Arrival, at);
         }

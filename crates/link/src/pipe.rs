@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-use trunkline_units::{Instant, prefetch_later};
+use trunkline_units::{Instant, Region};
 
 /// Packets on their way.
 #[derive(Debug)]
@@ -91,11 +91,14 @@ impl<T> Pipe<T> {
         }
     }
 
+    /// The next one that arrives. `load` gets the memory that is needed soon.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self, load: impl FnOnce(Region)) -> Option<T> {
         match self {
             Pipe::InOrder(packets) => {
-                prefetch_later(packets);
+                if let Some(place) = Region::later(packets) {
+                    load(place);
+                }
                 packets.pop_front().map(|(_, packet)| packet)
             }
             Pipe::AnyOrder(packets, _) => packets.pop().map(|in_flight| in_flight.packet),
@@ -134,7 +137,7 @@ mod tests {
     use super::*;
 
     fn drain(pipe: &mut Pipe<char>) -> Vec<(u64, char)> {
-        std::iter::from_fn(|| Some((pipe.next()?.as_nanos(), pipe.pop()?))).collect()
+        std::iter::from_fn(|| Some((pipe.next()?.as_nanos(), pipe.pop(|_| {})?))).collect()
     }
 
     fn filled(reorders: bool) -> Pipe<char> {

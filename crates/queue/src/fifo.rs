@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use trunkline_units::{Instant, prefetch_later};
+use trunkline_units::{Instant, Region};
 
 use crate::ledger::Ledger;
 use crate::{Discard, DropReason, Item, Limits};
@@ -72,7 +72,8 @@ impl<T: Item> Fifo<T> {
     /// Begins to load an item that leaves soon, and the place of a later one.
     #[inline]
     fn prefetch(&self) {
-        if prefetch_later(&self.items) {
+        if let Some(place) = Region::later(&self.items) {
+            T::prefetch_place(place);
             self.items[SOON].item.prefetch();
         }
     }

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use trunkline_units::Region;
+
 /// What can stand in a queue.
 ///
 /// A super-packet (segmentation offload) is one item of several segments. Limits count segments, because
@@ -29,6 +31,10 @@ pub trait Item {
     /// Begins to load what it refers to into the processor's caches, since it leaves the queue soon.
     #[inline]
     fn prefetch(&self) {}
+
+    /// Begins to load the place of an item in a queue, if the owner of the queue can do that.
+    #[inline]
+    fn prefetch_place(_place: Region) {}
 
     /// Keeps the first `keep` segments: at least one, fewer than [`Item::segments`]. Only called for items of more
     /// than one segment.

@@ -11,7 +11,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use trunkline_units::{Instant, prefetch};
+use trunkline_units::{Instant, Region};
+
+use crate::prefetch::prefetch;
 
 /// Kinds of those who wait, in the order in which they come at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +135,7 @@ impl Agenda {
     #[inline]
     pub(crate) fn prefetch(&self, kind: Kind, index: u32) {
         if let Some(place) = self.places[kind as usize].get(index as usize) {
-            prefetch(place);
+            prefetch(Region::of(place));
         }
     }
 

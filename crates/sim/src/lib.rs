@@ -21,6 +21,7 @@ mod link;
 mod network;
 mod node;
 mod packet;
+mod prefetch;
 pub mod probe;
 mod progress;
 pub mod proxy;

@@ -12,9 +12,10 @@ mod tests;
 use trunkline_packet::{Version, checksum, protocol};
 use trunkline_queue::Item;
 use trunkline_tcp::Segment;
-use trunkline_units::{Instant, Seq, prefetch};
+use trunkline_units::{Instant, Region, Seq};
 
 use crate::NodeId;
+use crate::prefetch::prefetch;
 use body::{BEGIN_IPV4, Body, DONT_FRAGMENT, MAX_HEADERS, MORE_FRAGMENTS, OFFSET, TRANSPORT, UDP};
 
 pub use addressing::Addressing;
@@ -448,7 +449,12 @@ impl Item for Packet {
 
     #[inline]
     fn prefetch(&self) {
-        prefetch(&*self.0);
+        prefetch(Region::of(&*self.0));
+    }
+
+    #[inline]
+    fn prefetch_place(place: Region) {
+        prefetch(place);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trunkline_packet::{TcpFlags, Version, protocol};
 use trunkline_queue::Item;
 use trunkline_tcp::{Segment, Settings, State};
-use trunkline_units::{Instant, Rng, prefetch};
+use trunkline_units::{Instant, Region, Rng};
 use trunkline_workload::{Arrival, Datagrams};
 
 use crate::Packet;
@@ -18,6 +18,7 @@ use crate::icmp::{Error, mss_over};
 use crate::link::{Link, LinkId};
 use crate::node::{NO_ROUTE, Node, NodeId};
 use crate::packet::{Addressing, MIN_MTU_IPV6, SparePackets};
+use crate::prefetch::prefetch;
 use crate::sockets::{Socket, SocketTable, socket_key};
 use crate::traffic::headers;
 
@@ -177,14 +178,14 @@ impl NetworkState {
             Some((hint, self.connections.get(hint as usize)?))
         };
         if let Some((number, connection)) = receiver(9) {
-            prefetch(connection);
+            prefetch(Region::of(connection));
             self.agenda.prefetch(Kind::Connection, number);
         }
         if let Some((_, connection)) = receiver(5) {
-            connection.endpoint.prefetch();
+            connection.endpoint.prefetch(prefetch);
         }
         if let Some((_, connection)) = receiver(2) {
-            connection.endpoint.prefetch_flight();
+            connection.endpoint.prefetch_flight(prefetch);
         }
     }
 

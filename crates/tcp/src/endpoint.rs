@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_units::{Instant, Rate, Seq, prefetch};
+use trunkline_units::{Instant, Rate, Region, Seq};
 
 use crate::delayed_ack::AckDelay;
 use crate::receiver::Receiver;
@@ -100,21 +100,21 @@ impl Endpoint {
         taken
     }
 
-    /// Begins to load the state of its sender and of its receiver into the processor's caches, for a segment that arrives soon. The
+    /// Has the state of its sender and of its receiver loaded into the processor's caches, for a segment that arrives soon. The
     /// endpoint itself should be there.
     #[inline]
-    pub fn prefetch(&self) {
+    pub fn prefetch(&self, load: impl Fn(Region) + Copy) {
         if let SendHalf::Active(sender) = &self.sending {
-            prefetch(&**sender);
+            load(Region::of(&**sender));
         }
-        self.receiver.prefetch();
+        self.receiver.prefetch(load);
     }
 
     /// The same for what the sender's state refers to, which should be there: the segments in flight and the congestion control.
     #[inline]
-    pub fn prefetch_flight(&self) {
+    pub fn prefetch_flight(&self, load: impl Fn(Region) + Copy) {
         if let SendHalf::Active(sender) = &self.sending {
-            sender.prefetch();
+            sender.prefetch(load);
         }
     }
 

@@ -13,7 +13,7 @@
 //! gap or is a duplicate; FIN; every `every`-th full segment; and the first `quick` segments. Otherwise it
 //! may wait (`delayed_ack.rs`). As in Linux, more than `every − 1` segments' worth of bytes count, by the longest segment seen.
 
-use trunkline_units::{Instant, prefetch};
+use trunkline_units::{Instant, Region};
 
 use crate::autotuning::{Autotuning, Held};
 use crate::delayed_ack::Quick;
@@ -132,11 +132,11 @@ impl Receiver {
         self.buffer.as_ref().is_some_and(|held| !held.ranges.is_empty())
     }
 
-    /// Begins to load what it refers to into the processor's caches.
+    /// Has what it refers to loaded into the processor's caches.
     #[inline]
-    pub(crate) fn prefetch(&self) {
+    pub(crate) fn prefetch(&self, load: impl Fn(Region)) {
         if let Some(buffer) = &self.buffer {
-            prefetch(&**buffer);
+            load(Region::of(&**buffer));
         }
     }
 

@@ -11,7 +11,7 @@ mod record;
 
 use std::collections::VecDeque;
 
-use trunkline_units::{Instant, prefetch};
+use trunkline_units::{Instant, Region};
 
 use crate::delivery::Stamp;
 use record::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED, SACKED};
@@ -52,12 +52,12 @@ impl Scoreboard {
         self.records.is_empty()
     }
 
-    /// Begins to load the first records into the processor's caches.
+    /// Has the first records loaded into the processor's caches.
     #[inline]
-    pub(crate) fn prefetch(&self) {
+    pub(crate) fn prefetch(&self, load: impl Fn(Region)) {
         let (front, back) = self.records.as_slices();
-        prefetch(&front[..front.len().min(PREFETCHED)]);
-        prefetch(&back[..back.len().min(PREFETCHED / 2)]);
+        load(Region::of(&front[..front.len().min(PREFETCHED)]));
+        load(Region::of(&back[..back.len().min(PREFETCHED / 2)]));
     }
 
     /// Segments outstanding.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_units::{Instant, Seq, prefetch};
+use trunkline_units::{Instant, Region, Seq};
 
 use crate::delivery::Delivery;
 use crate::recovery::{Phase, Rack, Repair};
@@ -148,13 +148,13 @@ impl Sender {
         }
     }
 
-    /// Begins to load what it refers to into the processor's caches.
+    /// Has what it refers to loaded into the processor's caches.
     #[inline]
-    pub(crate) fn prefetch(&self) {
-        self.congestion.prefetch();
-        self.board.prefetch();
+    pub(crate) fn prefetch(&self, load: impl Fn(Region) + Copy) {
+        self.congestion.prefetch(load);
+        self.board.prefetch(load);
         if let Some(repair) = &self.repair {
-            prefetch(&**repair);
+            load(Region::of(&**repair));
         }
     }
 

@@ -72,7 +72,7 @@ const ABOVE_THE_TRUNK: [&str; 12] = [
 
 /// Where `unsafe` may stand: the modules of system calls, and the one with a hint to the processor.
 const UNSAFE_MODULES: [&str; 3] =
-    ["crates/linux/src/sys.rs", "crates/testbed/src/sys.rs", "crates/units/src/prefetch.rs"];
+    ["crates/linux/src/sys.rs", "crates/sim/src/prefetch.rs", "crates/testbed/src/sys.rs"];
 
 struct Rule {
     who: &'static [&'static str],
