@@ -48,7 +48,7 @@ pub enum CongestionControlCause {
 
 /// The control of one lane's sending half: when it gets packets and how many, and the settings of its connection.
 ///
-/// The owner has the connection and does what this says. It reports what happened and asks what to do next:
+/// A [`LanePump`](super::LanePump) owns it and does what it says to a connection. It reports what happened and asks what to do next:
 ///
 /// - Before it serves the lane, and while [`snapshot_due`](Self::snapshot_due): a snapshot of the connection to
 ///   [`handle_snapshot`](Self::handle_snapshot). While [`delivery_due`](Self::delivery_due) and the lane holds data
