@@ -86,7 +86,7 @@ impl World {
         }
         while let Ok((mut far, _)) = listener.accept() {
             far.set_nonblocking(true).map_err(text)?;
-            let _ = far.write(&[7; 65_536]);
+            let _ = far.write(&vec![7; 65_536]);
             self.held.tcp.push(far);
         }
         Ok(())

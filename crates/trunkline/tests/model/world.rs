@@ -28,9 +28,9 @@ use crate::traffic::{self, Datagrams};
 const SHARDS: u16 = 2;
 /// How long everything may take to be up once the network is whole: longer than the longest back-off and the time-out of a
 /// dial together, on a machine that does much else.
-const UP_LIMIT: Duration = Duration::from_secs(30);
+const UP_LIMIT: Duration = Duration::from_secs(60);
 /// How long a gateway may take to listen on its socket, or to end.
-const START_LIMIT: Duration = Duration::from_secs(15);
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn text(error: impl Display) -> String {
     error.to_string()
@@ -128,13 +128,12 @@ impl World {
             Step::Freeze(site) => self.freeze(site)?,
             Step::Thaw(site) => self.thaw(site)?,
             Step::Damage(damage) if self.runs(Site::Hub) => self.damage_proxy(damage)?,
-            Step::Damage(_) => {}
             Step::Abuse(abuse) => self.abuse(abuse)?,
             Step::BounceWan(site) => self.hosts.bounce_wan(site).map_err(text)?,
             Step::Move(site) => self.hosts.renumber(site).map_err(text)?,
             Step::BounceTun(site) if self.runs(site) => self.hosts.bounce_tun(site).map_err(text)?,
             Step::LoseRoute(site) if self.runs(site) => self.hosts.lose_route(site).map_err(text)?,
-            Step::BounceTun(_) | Step::LoseRoute(_) => {}
+            Step::Damage(_) | Step::BounceTun(_) | Step::LoseRoute(_) => {}
             Step::Client(site, client) => self.client(site, client)?,
             Step::Callers(caller, count) => self.callers(caller, count),
             Step::Stream(from, to, size) => self.stream(from, to, size)?,
