@@ -3,7 +3,8 @@
 //! A test that sends packets over a real kernel needs the machine's processors at the right moment. Two such tests at the same time
 //! disturb each other, in one test binary as well as in two that run side by side. So each holds a lock (flock(2)) while its
 //! thread runs. The lock is on the TUN device's node, which all of them need anyway: nothing is made in the file system, and
-//! the kernel releases the lock when a process ends, however it ends.
+//! the kernel releases the lock when a process ends, however it ends. Tests that wait for most of their time, and ask only *that* something
+//! happens, [`share`] it: they run beside each other.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -20,10 +21,20 @@ thread_local! {
 
 /// Waits until no other test holds the machine, then holds it until the calling thread ends. A thread that holds it already goes on.
 pub fn hold() -> io::Result<()> {
+    lock(FlockOperation::LockExclusive)
+}
+
+/// The same beside others that share it. What calls [`hold`] in this thread then goes on. Without the node nothing is locked: the test
+/// will say what it lacks.
+pub fn share() {
+    let _ = lock(FlockOperation::LockShared);
+}
+
+fn lock(operation: FlockOperation) -> io::Result<()> {
     HELD.with_borrow_mut(|held| {
         if held.is_none() {
             let node = File::open(NODE)?;
-            flock(&node, FlockOperation::LockExclusive)?;
+            flock(&node, operation)?;
             *held = Some(node);
         }
         Ok(())
@@ -66,5 +77,12 @@ mod tests {
         assert_eq!((said.recv(), said.recv()), (Ok("first ends"), Ok("second")));
         first.join().expect("no panic");
         second.join().expect("no panic");
+        let others: Vec<_> = (0..2).map(|_| thread::spawn(share)).collect();
+        share();
+        hold().expect("the same lock");
+        // They have it while this thread has it.
+        for other in others {
+            other.join().expect("no panic");
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{Checker, check_stream, edit, ip, lane, send, setup, sites, wait_for};
 use trunkline_testbed::lateness::Lateness;
+use trunkline_testbed::machine;
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, Wan};
 
@@ -100,6 +101,7 @@ impl Voice {
 
 #[test]
 fn where_udp_is_dropped_a_lane_rides_on_tcp_and_comes_back_to_quic() {
+    machine::share();
     let Some(scene) = scene("where_udp_is_dropped_a_lane_rides_on_tcp_and_comes_back_to_quic") else {
         return;
     };
@@ -119,6 +121,7 @@ fn where_udp_is_dropped_a_lane_rides_on_tcp_and_comes_back_to_quic() {
 
 #[test]
 fn a_lane_in_use_goes_over_to_tcp_when_udp_is_dropped_and_back_without_a_gap() {
+    machine::share();
     let test = "a_lane_in_use_goes_over_to_tcp_when_udp_is_dropped_and_back_without_a_gap";
     let Some(scene) = scene(test) else { return };
     let gateways = scene.start_gateways(&auto()).expect("gateways");
@@ -149,6 +152,7 @@ fn a_lane_in_use_goes_over_to_tcp_when_udp_is_dropped_and_back_without_a_gap() {
 /// whichever site sends it.
 #[test]
 fn a_lane_goes_over_to_tcp_where_the_path_carries_less_than_quic_requires() {
+    machine::share();
     let test = "a_lane_goes_over_to_tcp_where_the_path_carries_less_than_quic_requires";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &auto()) else { return };
     let mtu = |bytes: u32| {
@@ -174,6 +178,7 @@ fn a_lane_goes_over_to_tcp_where_the_path_carries_less_than_quic_requires() {
 /// The other site has one transport alone: the lane rides on that.
 #[test]
 fn a_lane_rides_on_what_the_other_site_has() {
+    machine::share();
     let test = "a_lane_rides_on_what_the_other_site_has";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &auto()) else { return };
     wait_for("QUIC", LIMIT, &gateways, || is_over(&gateways, "quic"));

@@ -11,6 +11,7 @@ use trunkline_gateway::config::Encryption as LaneEncryption;
 use trunkline_gateway::handshake::{Dialer, Established, Handshake, Hello, Identity, Progress, VERSION};
 use trunkline_gateway::keys::{PublicKey, SecretKey};
 use trunkline_testbed::link::DuplexSettings;
+use trunkline_testbed::machine;
 use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Plan, Scene, Wan};
 use trunkline_units::Rate;
 
@@ -44,16 +45,19 @@ fn killed(test: &str, victim: Gateway) {
 
 #[test]
 fn a_transfer_survives_kill_9_of_the_near_gateway() {
+    machine::share();
     killed("a_transfer_survives_kill_9_of_the_near_gateway", Gateway::T1);
 }
 
 #[test]
 fn a_transfer_survives_kill_9_of_the_far_gateway() {
+    machine::share();
     killed("a_transfer_survives_kill_9_of_the_far_gateway", Gateway::T2);
 }
 
 #[test]
 fn a_transfer_survives_a_wan_that_is_down_for_thirty_seconds() {
+    machine::share();
     let test = "a_transfer_survives_a_wan_that_is_down_for_thirty_seconds";
     let Some((scene, gateways)) = sites(test, wide_area(), &setup(Encryption::Tls)) else { return };
     let link = scene.link().expect("an emulated link");
@@ -77,6 +81,7 @@ fn a_transfer_survives_a_wan_that_is_down_for_thirty_seconds() {
 
 #[test]
 fn packets_in_the_edge_queue_survive_a_broken_lane() {
+    machine::share();
     let test = "packets_in_the_edge_queue_survive_a_broken_lane";
     let Some((scene, mut gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     gateways.kill9(Gateway::T2);
@@ -169,6 +174,7 @@ fn garbage(test: &str, bytes: &[u8], then_close: bool) -> Option<String> {
 
 #[test]
 fn an_unknown_frame_ends_its_lane_by_name() {
+    machine::share();
     let Some(error) = garbage("an_unknown_frame_ends_its_lane_by_name", &[0, 100, 0x77, 1, 2, 3], false)
     else {
         return;
@@ -178,6 +184,7 @@ fn an_unknown_frame_ends_its_lane_by_name() {
 
 #[test]
 fn a_frame_too_short_for_a_packet_ends_its_lane_by_name() {
+    machine::share();
     let test = "a_frame_too_short_for_a_packet_ends_its_lane_by_name";
     let Some(error) = garbage(test, &[0, 5, 0x01, 1, 2, 3, 4, 5], false) else { return };
     assert!(error.contains("a frame of 5 bytes holds no IP packet"), "{error}");
@@ -185,6 +192,7 @@ fn a_frame_too_short_for_a_packet_ends_its_lane_by_name() {
 
 #[test]
 fn a_truncated_frame_ends_its_lane_by_name() {
+    machine::share();
     let test = "a_truncated_frame_ends_its_lane_by_name";
     let Some(error) = garbage(test, &[0, 100, 0x01, 0x45, 0, 0], true) else { return };
     assert!(error.contains("ended inside a frame, after 6 of its 103 bytes"), "{error}");
@@ -192,6 +200,7 @@ fn a_truncated_frame_ends_its_lane_by_name() {
 
 #[test]
 fn garbage_records_end_their_lane_by_name() {
+    machine::share();
     let test = "garbage_records_end_their_lane_by_name";
     let Some((scene, gateways, secret, target)) = with_liar(test, Encryption::Tls) else { return };
     let tls = LaneEncryption::Tls;
@@ -215,6 +224,7 @@ fn garbage_records_end_their_lane_by_name() {
 
 #[test]
 fn a_forged_inner_source_is_refused_and_the_lane_lives() {
+    machine::share();
     let test = "a_forged_inner_source_is_refused_and_the_lane_lives";
     let Some((scene, gateways, secret, target)) = with_liar(test, Encryption::Tls) else { return };
     let mut made = shake(&scene, &secret, target, "other", LaneEncryption::Tls).expect("a lane");
@@ -247,6 +257,7 @@ fn a_forged_inner_source_is_refused_and_the_lane_lives() {
 
 #[test]
 fn a_caller_with_an_unknown_key_gets_no_lane() {
+    machine::share();
     let test = "a_caller_with_an_unknown_key_gets_no_lane";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let target = public(&gateways, Gateway::T2);
@@ -260,6 +271,7 @@ fn a_caller_with_an_unknown_key_gets_no_lane() {
 
 #[test]
 fn one_end_in_clear_and_one_encrypted_get_no_lane_and_both_say_why() {
+    machine::share();
     let test = "one_end_in_clear_and_one_encrypted_get_no_lane_and_both_say_why";
     let Some((_scene, mut gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     edit(&gateways, Gateway::T1, |text| text.replace("encryption = \"tls\"", "encryption = \"none\""));
@@ -279,6 +291,7 @@ fn one_end_in_clear_and_one_encrypted_get_no_lane_and_both_say_why() {
 
 #[test]
 fn random_bytes_and_a_thousand_silent_callers_leave_no_state() {
+    machine::share();
     let test = "random_bytes_and_a_thousand_silent_callers_leave_no_state";
     let Some((scene, mut gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let before = gateways.memory().expect("memory");
@@ -319,6 +332,7 @@ fn random_bytes_and_a_thousand_silent_callers_leave_no_state() {
 /// The gateway does not run for a while: the device's own queue fills, drops, and is short.
 #[test]
 fn a_full_device_queue_drops_and_recovers() {
+    machine::share();
     let test = "a_full_device_queue_drops_and_recovers";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let pid = rustix::process::Pid::from_raw(gateways.pid(Gateway::T1).expect("it runs").cast_signed())

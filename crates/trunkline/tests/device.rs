@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use common::{check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
 use ipnet::IpNet;
 use trunkline_netlink::{Existing, Family, Handle, NetlinkError, Route, RouteFilter, RouteKind};
+use trunkline_testbed::machine;
 use trunkline_testbed::namespace::Host;
 use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Plan, Scene, TUN_DEVICE, WAN_DEVICE, Wan};
 
@@ -79,6 +80,7 @@ fn unblock(scene: &Scene, arguments: &[&str]) -> (bool, String) {
 
 #[test]
 fn path_mtu_discovery_works_through_a_far_gateway_with_a_smaller_lan() {
+    machine::share();
     let test = "path_mtu_discovery_works_through_a_far_gateway_with_a_smaller_lan";
     let Some((scene, gateways)) = start(test) else { return };
     tunnel_addresses(&gateways);
@@ -99,6 +101,7 @@ fn path_mtu_discovery_works_through_a_far_gateway_with_a_smaller_lan() {
 
 #[test]
 fn routes_and_addresses_come_back_after_the_device_was_down() {
+    machine::share();
     let Some((scene, gateways)) = start("routes_and_addresses_come_back_after_the_device_was_down") else {
         return;
     };
@@ -120,6 +123,7 @@ fn routes_and_addresses_come_back_after_the_device_was_down() {
 
 #[test]
 fn a_removed_route_is_restored_and_does_not_prevent_a_reload() {
+    machine::share();
     let test = "a_removed_route_is_restored_and_does_not_prevent_a_reload";
     let Some((scene, gateways)) = start(test) else { return };
     for plan in plans(&scene) {
@@ -144,6 +148,7 @@ fn a_removed_route_is_restored_and_does_not_prevent_a_reload() {
 
 #[test]
 fn a_removed_device_is_created_again() {
+    machine::share();
     let mut setup = setup(Encryption::Tls);
     setup.tun = Some("queues = 2".to_owned());
     let test = "a_removed_device_is_created_again";
@@ -174,6 +179,7 @@ fn blocks(host: &Host) -> Vec<String> {
 
 #[test]
 fn no_packet_leaves_in_clear_while_the_gateway_does_not_run() {
+    machine::share();
     let Some((scene, mut gateways)) = start("no_packet_leaves_in_clear_while_the_gateway_does_not_run")
     else {
         return;
@@ -206,6 +212,7 @@ fn no_packet_leaves_in_clear_while_the_gateway_does_not_run() {
 
 #[test]
 fn packets_pass_on_exit_if_configured() {
+    machine::share();
     let Some((scene, mut gateways)) = start("packets_pass_on_exit_if_configured") else { return };
     default_by_the_wan(&scene);
     let name = format!("name = \"{TUN_DEVICE}\"");
@@ -257,6 +264,7 @@ fn rules(scene: &Scene) -> usize {
 
 #[test]
 fn everything_goes_through_the_trunk_but_the_trunk_itself() {
+    machine::share();
     let test = "everything_goes_through_the_trunk_but_the_trunk_itself";
     let Some((scene, mut gateways)) = start(test) else { return };
     move_far_away(&scene, &mut gateways);
@@ -293,6 +301,7 @@ fn everything_goes_through_the_trunk_but_the_trunk_itself() {
 
 #[test]
 fn lanes_survive_a_reload_that_routes_everything_through_them() {
+    machine::share();
     let test = "lanes_survive_a_reload_that_routes_everything_through_them";
     let Some((scene, mut gateways)) = start(test) else { return };
     move_far_away(&scene, &mut gateways);
@@ -309,6 +318,7 @@ fn lanes_survive_a_reload_that_routes_everything_through_them() {
 
 #[test]
 fn a_default_route_in_the_main_table_is_not_shadowed() {
+    machine::share();
     let Some((scene, mut gateways)) = start("a_default_route_in_the_main_table_is_not_shadowed") else {
         return;
     };
@@ -329,6 +339,7 @@ fn a_default_route_in_the_main_table_is_not_shadowed() {
 
 #[test]
 fn lanes_of_an_address_that_is_gone_end_at_once_and_a_new_one_is_used_at_once() {
+    machine::share();
     let test = "lanes_of_an_address_that_is_gone_end_at_once_and_a_new_one_is_used_at_once";
     let Some((scene, gateways)) = start(test) else { return };
     let first_ended = |count| {
@@ -355,6 +366,7 @@ fn lanes_of_an_address_that_is_gone_end_at_once_and_a_new_one_is_used_at_once() 
 
 #[test]
 fn a_link_local_endpoint_is_dialled_on_its_interface() {
+    machine::share();
     let test = "a_link_local_endpoint_is_dialled_on_its_interface";
     let Some((scene, mut gateways)) = start(test) else { return };
     if !scene.has_ipv6() {

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{check_stream, edit, lane, lanes_up, setup, sites, wait_for};
+use trunkline_testbed::machine;
 use trunkline_testbed::namespace::Host;
 use trunkline_testbed::scene::{Dialling, Encryption, Gateway, GatewaySetup, Plan, Wan};
 
@@ -31,6 +32,7 @@ name = "rest"
 
 #[test]
 fn a_reload_changes_classes_without_touching_lanes_that_stay() {
+    machine::share();
     let test = "a_reload_changes_classes_without_touching_lanes_that_stay";
     let setup = GatewaySetup { classes: Some(CLASSES.to_owned()), ..setup(Encryption::Tls) };
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup) else { return };
@@ -56,6 +58,7 @@ fn a_reload_changes_classes_without_touching_lanes_that_stay() {
 
 #[test]
 fn a_reload_switches_lanes_that_stay_between_auto_and_a_named_congestion_control() {
+    machine::share();
     let test = "a_reload_switches_lanes_that_stay_between_auto_and_a_named_congestion_control";
     let lanes = Some("congestion_control = \"reno\"".to_owned());
     let Some((_scene, gateways)) = sites(test, Wan::Veth, &GatewaySetup { lanes, ..setup(Encryption::Tls) })
@@ -77,6 +80,7 @@ fn a_reload_switches_lanes_that_stay_between_auto_and_a_named_congestion_control
 
 #[test]
 fn a_reload_that_cannot_be_applied_changes_nothing_and_says_why() {
+    machine::share();
     let test = "a_reload_that_cannot_be_applied_changes_nothing_and_says_why";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let file = gateways.configuration_file(Gateway::T1).to_owned();
@@ -99,6 +103,7 @@ fn a_reload_that_cannot_be_applied_changes_nothing_and_says_why() {
 
 #[test]
 fn sites_that_both_dial_have_one_lane_for_each_class() {
+    machine::share();
     let test = "sites_that_both_dial_have_one_lane_for_each_class";
     let setup = GatewaySetup { dialling: Dialling::Both, ..setup(Encryption::Tls) };
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup) else { return };
@@ -115,6 +120,7 @@ fn sites_that_both_dial_have_one_lane_for_each_class() {
 
 #[test]
 fn a_peer_whose_address_changed_is_found_when_it_dials() {
+    machine::share();
     let test = "a_peer_whose_address_changed_is_found_when_it_dials";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let (old, new): (ipnet::IpNet, ipnet::IpNet) =
@@ -138,6 +144,7 @@ fn a_peer_whose_address_changed_is_found_when_it_dials() {
 
 #[test]
 fn down_ends_a_gateway_and_leaves_nothing() {
+    machine::share();
     let test = "down_ends_a_gateway_and_leaves_nothing";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let socket = gateways.control_socket(Gateway::T1).to_owned();
@@ -157,6 +164,7 @@ fn down_ends_a_gateway_and_leaves_nothing() {
 #[test]
 fn metrics_are_served_as_text_and_json() {
     use std::io::{Read as _, Write as _};
+    machine::share();
     let test = "metrics_are_served_as_text_and_json";
     let setup = GatewaySetup {
         more: Some("[metrics]\nlisten = \"127.0.0.1:9460\"".to_owned()),
@@ -194,6 +202,7 @@ fn metrics_are_served_as_text_and_json() {
 
 #[test]
 fn top_shows_the_classes_lanes_and_flows_of_a_gateway() {
+    machine::share();
     let test = "top_shows_the_classes_lanes_and_flows_of_a_gateway";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 1_000_000);
@@ -208,6 +217,7 @@ fn top_shows_the_classes_lanes_and_flows_of_a_gateway() {
 
 #[test]
 fn a_wrong_file_is_refused_with_its_line_and_what_is_allowed() {
+    machine::share();
     let directory = std::env::temp_dir().join(format!("trunkline-check-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");
     let file = directory.join("site.toml");

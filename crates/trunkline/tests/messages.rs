@@ -13,6 +13,7 @@ use serde_json::Value;
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::handshake::{Dialer, Hello, Identity, Progress, VERSION};
 use trunkline_gateway::keys::{PublicKey, SecretKey};
+use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Process};
 use trunkline_testbed::privilege;
 
@@ -99,6 +100,7 @@ fn reload(directory: &Directory) -> String {
 #[test]
 fn lanes_of_a_peer_that_come_and_go_have_a_bounded_log() {
     const TIMES: u64 = 100;
+    machine::share();
     let test = "lanes_of_a_peer_that_come_and_go_have_a_bounded_log";
     let Some(mut site) = Site::new(test, "198.19.2.1/32") else { return };
     for time in 1..=TIMES {
@@ -114,6 +116,7 @@ fn lanes_of_a_peer_that_come_and_go_have_a_bounded_log() {
 
 #[test]
 fn every_line_says_of_what_kind_the_name_before_its_colon_is() {
+    machine::share();
     let test = "every_line_says_of_what_kind_the_name_before_its_colon_is";
     let Some(mut site) = Site::new(test, "198.19.2.1/32") else { return };
     let _lane = site.lane();
@@ -142,6 +145,7 @@ fn every_line_says_of_what_kind_the_name_before_its_colon_is() {
 
 #[test]
 fn a_second_site_with_the_default_route_is_told_who_has_it_and_what_helps() {
+    machine::share();
     let test = "a_second_site_with_the_default_route_is_told_who_has_it_and_what_helps";
     let Some(site) = Site::new(test, "0.0.0.0/0") else { return };
     let directory = &site.directory;

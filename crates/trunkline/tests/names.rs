@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::site::{Directory, PROGRAM, ask, until};
+use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;
 
@@ -79,6 +80,7 @@ impl Named {
 /// No dial waits for the dead address, which is the first: none fails.
 #[test]
 fn a_dead_address_of_two_keeps_no_lane_down() {
+    machine::share();
     let Some(it) = Named::new("a_dead_address_of_two_keeps_no_lane_down") else { return };
     for (host, last) in [(&it.near, 1), (&it.far, 2)] {
         let mut command = Command::new("ip");
@@ -105,6 +107,7 @@ fn a_dead_address_of_two_keeps_no_lane_down() {
 
 #[test]
 fn a_hosts_file_that_is_created_or_replaced_after_the_start_has_effect() {
+    machine::share();
     for at_start in ["true", "echo 127.0.0.1 localhost > /etc/hosts"] {
         let Some(it) = Named::new("a_hosts_file_that_is_created_or_replaced_after_the_start_has_effect")
         else {

@@ -14,10 +14,12 @@ use common::site::PROGRAM;
 use common::{Checker, send};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Signal;
+use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Task, veth};
 
 #[test]
 fn both_ends_keep_the_addresses_and_ports_of_each_other_whoever_opens() {
+    machine::share();
     let test = "both_ends_keep_the_addresses_and_ports_of_each_other_whoever_opens";
     let Some(scene) = Scene::new(test) else { return };
     let proxy = scene.start(CELL);
@@ -47,6 +49,7 @@ fn both_ends_keep_the_addresses_and_ports_of_each_other_whoever_opens() {
 
 #[test]
 fn streams_arrive_intact_and_half_closes_are_kept() {
+    machine::share();
     let Some(scene) = Scene::new("streams_arrive_intact_and_half_closes_are_kept") else { return };
     let proxy = scene.start(CELL);
     for server in &SERVER[..scene.versions] {
@@ -69,6 +72,7 @@ fn streams_arrive_intact_and_half_closes_are_kept() {
 
 #[test]
 fn a_server_that_refuses_or_is_not_there_looks_so() {
+    machine::share();
     let Some(scene) = Scene::new("a_server_that_refuses_or_is_not_there_looks_so") else { return };
     let fails =
         |to: &str| connect(&scene.client, SocketAddr::new(ip(to), 9)).expect_err("nobody listens").kind();
@@ -97,6 +101,7 @@ fn a_server_that_refuses_or_is_not_there_looks_so() {
 
 #[test]
 fn a_server_that_never_answers_is_never_accepted() {
+    machine::share();
     let Some(scene) = Scene::new("a_server_that_never_answers_is_never_accepted") else { return };
     let proxy = scene.start(CELL);
     // Its SYN arrives, and no answer comes back.
@@ -118,6 +123,7 @@ fn a_server_that_never_answers_is_never_accepted() {
 
 #[test]
 fn a_reset_reaches_the_other_end() {
+    machine::share();
     let Some(scene) = Scene::new("a_reset_reaches_the_other_end") else { return };
     let proxy = scene.start(CELL);
     let (address, listener) = scene.listen(0);
@@ -137,6 +143,7 @@ fn a_reset_reaches_the_other_end() {
 
 #[test]
 fn a_killed_proxy_resets_its_connections_and_lets_new_ones_pass() {
+    machine::share();
     let Some(scene) = Scene::new("a_killed_proxy_resets_its_connections_and_lets_new_ones_pass") else {
         return;
     };
@@ -197,6 +204,7 @@ fn open_and_close(
 
 #[test]
 fn what_was_closed_is_opened_again_between_the_same_ports_with_the_proxy_and_after_it() {
+    machine::share();
     let test = "what_was_closed_is_opened_again_between_the_same_ports_with_the_proxy_and_after_it";
     let Some(scene) = Scene::new(test) else { return };
     let setting =
@@ -225,6 +233,7 @@ fn what_was_closed_is_opened_again_between_the_same_ports_with_the_proxy_and_aft
 
 #[test]
 fn with_fail_closed_nothing_passes_a_killed_proxy() {
+    machine::share();
     let Some(scene) = Scene::new("with_fail_closed_nothing_passes_a_killed_proxy") else { return };
     let settings = format!("[proxy]\nfail = \"closed\"\n{CELL}");
     let mut proxy = scene.start(&settings);
@@ -243,6 +252,7 @@ fn with_fail_closed_nothing_passes_a_killed_proxy() {
 
 #[test]
 fn a_second_proxy_is_refused_and_disturbs_nothing() {
+    machine::share();
     let Some(scene) = Scene::new("a_second_proxy_is_refused_and_disturbs_nothing") else { return };
     let proxy = scene.start(CELL);
     // One with the same control socket finds that out first.
@@ -262,6 +272,7 @@ fn a_second_proxy_is_refused_and_disturbs_nothing() {
 
 #[test]
 fn exempt_traffic_and_connections_to_the_host_itself_pass() {
+    machine::share();
     let Some(scene) = Scene::new("exempt_traffic_and_connections_to_the_host_itself_pass") else { return };
     let (address, listener) = scene.listen(0);
     let exempt = format!(
@@ -279,6 +290,7 @@ fn exempt_traffic_and_connections_to_the_host_itself_pass() {
 
 #[test]
 fn a_route_back_into_the_proxy_is_found_and_refused() {
+    machine::share();
     let Some(scene) = Scene::new("a_route_back_into_the_proxy_is_found_and_refused") else { return };
     // Behind the client there is another host; the router believes that the server's network is there as well.
     let far = Host::new("far").expect("a host");
@@ -298,6 +310,7 @@ fn a_route_back_into_the_proxy_is_found_and_refused() {
 
 #[test]
 fn urgent_data_stays_urgent() {
+    machine::share();
     let Some(scene) = Scene::new("urgent_data_stays_urgent") else { return };
     let proxy = scene.start(CELL);
     let (address, listener) = scene.listen(0);
@@ -318,6 +331,7 @@ fn urgent_data_stays_urgent() {
 
 #[test]
 fn beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass() {
+    machine::share();
     let test = "beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass";
     let Some(scene) = Scene::new(test) else { return };
     let proxy = scene.start(&format!("[proxy]\nconnections = 4\nevict_after = \"3 s\"\n{CELL}"));
@@ -347,6 +361,7 @@ fn beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass(
 #[test]
 fn an_idle_connection_costs_little_memory() {
     const CONNECTIONS: u64 = 400;
+    machine::share();
     let Some(scene) = Scene::new("an_idle_connection_costs_little_memory") else { return };
     let proxy = scene.start(CELL);
     let (address, listener) = scene.listen(0);

@@ -12,6 +12,7 @@ use common::proxy::{CELL, SERVER, Scene, connect, connection, ip, number, reside
 use common::site::{PROGRAM, ask, status, until};
 use rustix::net::sockopt;
 use serde_json::Value;
+use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Task, veth};
 
 /// What a command prints.
@@ -25,6 +26,7 @@ fn prints(scene: &Scene, arguments: &[&str]) -> String {
 
 #[test]
 fn status_metrics_and_down_are_those_of_a_gateway() {
+    machine::share();
     let Some(scene) = Scene::new("status_metrics_and_down_are_those_of_a_gateway") else { return };
     let metrics = scene.directory.0.join("metrics.sock");
     let mut proxy = scene.start(&format!("[metrics]\nlisten = \"unix:{}\"\n{CELL}", metrics.display()));
@@ -65,6 +67,7 @@ fn status_metrics_and_down_are_those_of_a_gateway() {
 
 #[test]
 fn a_site_runs_proxies_beside_its_trunks() {
+    machine::share();
     let Some(scene) = Scene::new("a_site_runs_proxies_beside_its_trunks") else { return };
     scene.directory.key("a");
     let peer = scene.directory.key("b");
@@ -102,6 +105,7 @@ fn a_site_runs_proxies_beside_its_trunks() {
 #[test]
 fn a_client_that_opens_more_than_the_tables_hold_keeps_nobody_out() {
     const MANY: usize = 400;
+    machine::share();
     let Some(scene) = Scene::new("a_client_that_opens_more_than_the_tables_hold_keeps_nobody_out") else {
         return;
     };
@@ -175,12 +179,14 @@ fn flood(test: &str, many: usize, limit: u64) {
 
 #[test]
 fn a_client_that_opens_2000_connections_costs_bounded_memory_and_the_oldest_idle_ones() {
+    machine::share();
     flood("a_client_that_opens_2000_connections_costs_bounded_memory_and_the_oldest_idle_ones", 2000, 500);
 }
 
 #[test]
 #[ignore = "takes ten seconds"]
 fn a_client_that_opens_20000_connections_costs_bounded_memory_and_the_oldest_idle_ones() {
+    machine::share();
     flood(
         "a_client_that_opens_20000_connections_costs_bounded_memory_and_the_oldest_idle_ones",
         20_000,
@@ -190,6 +196,7 @@ fn a_client_that_opens_20000_connections_costs_bounded_memory_and_the_oldest_idl
 
 #[test]
 fn peers_that_send_a_byte_now_and_then_are_served_at_once_and_hold_nothing() {
+    machine::share();
     let test = "peers_that_send_a_byte_now_and_then_are_served_at_once_and_hold_nothing";
     let Some(scene) = Scene::new(test) else { return };
     // Four pipes in all.
@@ -217,6 +224,7 @@ fn peers_that_send_a_byte_now_and_then_are_served_at_once_and_hold_nothing() {
 
 #[test]
 fn a_peer_that_reads_a_byte_at_a_time_costs_others_nothing_and_memory_is_bounded() {
+    machine::share();
     let test = "a_peer_that_reads_a_byte_at_a_time_costs_others_nothing_and_memory_is_bounded";
     let Some(scene) = Scene::new(test) else { return };
     // Four pipes in all.
@@ -253,6 +261,7 @@ fn a_peer_that_reads_a_byte_at_a_time_costs_others_nothing_and_memory_is_bounded
 
 #[test]
 fn an_interface_that_vanishes_ends_its_connections_alone() {
+    machine::share();
     let Some(scene) = Scene::new("an_interface_that_vanishes_ends_its_connections_alone") else { return };
     let other = Host::new("other").expect("a host");
     veth(&other, "up", &scene.router, "outside2").expect("a link");
@@ -284,6 +293,7 @@ fn an_interface_that_vanishes_ends_its_connections_alone() {
 
 #[test]
 fn a_proxy_without_ipv6_serves_ipv4() {
+    machine::share();
     let Some(scene) = Scene::new("a_proxy_without_ipv6_serves_ipv4") else { return };
     if scene.versions < 2 {
         return;

@@ -12,6 +12,7 @@ use serde_json::Value;
 use trunkline_link::Jitter;
 use trunkline_netlink::{Condition, FilterChain, FilterRule, FilterTable, Hook, Owner, PacketFilter};
 use trunkline_testbed::link::DuplexSettings;
+use trunkline_testbed::machine;
 use trunkline_testbed::namespace::Host;
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, Wan};
@@ -114,6 +115,7 @@ fn one_datagram(from: (&Host, IpAddr), to: (&Host, IpAddr), limit: Duration) -> 
 /// its site arrives at any time afterwards.
 #[test]
 fn a_site_behind_a_nat_that_forgets_can_be_reached_once_that_is_learnt() {
+    machine::share();
     let test = "a_site_behind_a_nat_that_forgets_can_be_reached_once_that_is_learnt";
     let setup = over_quic(DATAGRAMS, "keepalive = \"8 s\"");
     let Some((scene, _nat, gateways)) = behind_nat(test, Duration::from_secs(6), &setup) else { return };
@@ -134,6 +136,7 @@ fn a_site_behind_a_nat_that_forgets_can_be_reached_once_that_is_learnt() {
 /// For a moment a NAT forgets everything at once, so that each packet comes from another port.
 #[test]
 fn a_lane_goes_on_while_a_nat_gives_each_packet_another_port() {
+    machine::share();
     let test = "a_lane_goes_on_while_a_nat_gives_each_packet_another_port";
     for classes in [DATAGRAMS, STREAMS] {
         let memory = Duration::from_secs(30);
@@ -156,6 +159,7 @@ fn a_lane_goes_on_while_a_nat_gives_each_packet_another_port() {
 /// A path of 30 ms on which each packet takes up to 25 ms more. What is overtaken comes within two round trips, and is no loss.
 #[test]
 fn a_lane_of_datagrams_takes_packets_that_others_overtake_for_no_loss() {
+    machine::share();
     let test = "a_lane_of_datagrams_takes_packets_that_others_overtake_for_no_loss";
     let mut way = DuplexSettings::wide_area(
         Rate::from_mbit(20.0),
@@ -178,6 +182,7 @@ fn a_lane_of_datagrams_takes_packets_that_others_overtake_for_no_loss() {
 /// those for lost and is slow, but it delivers everything once and in order.
 #[test]
 fn a_lane_of_streams_carries_tcp_over_a_path_that_reorders_by_fifty_milliseconds() {
+    machine::share();
     let test = "a_lane_of_streams_carries_tcp_over_a_path_that_reorders_by_fifty_milliseconds";
     let mut way = DuplexSettings::wide_area(
         Rate::from_mbit(50.0),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::site::Directory;
 use common::{check_stream, edit, lanes_up, setup, sites, wait_for};
 use trunkline_netlink::{Existing, Family, Route, RouteKind, Rule, RuleMark};
+use trunkline_testbed::machine;
 use trunkline_testbed::namespace::Task;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Scene, Wan};
 
@@ -71,6 +72,7 @@ impl Flows {
 
 #[test]
 fn every_flow_over_two_queues_survives_reloads_of_the_number_of_lanes() {
+    machine::share();
     let test = "every_flow_over_two_queues_survives_reloads_of_the_number_of_lanes";
     let setup = GatewaySetup {
         tun: Some("queues = 2".to_owned()),
@@ -99,6 +101,7 @@ fn every_flow_over_two_queues_survives_reloads_of_the_number_of_lanes() {
 
 #[test]
 fn a_reload_of_fwmark_marks_the_sockets_that_listen() {
+    machine::share();
     let test = "a_reload_of_fwmark_marks_the_sockets_that_listen";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     for device in ["all", "wan"] {
@@ -132,6 +135,7 @@ fn a_reload_of_fwmark_marks_the_sockets_that_listen() {
 
 #[test]
 fn a_reload_applies_another_private_key_and_replaces_the_lanes() {
+    machine::share();
     let test = "a_reload_applies_another_private_key_and_replaces_the_lanes";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let lanes = lanes_up(&gateways, Gateway::T1);
