@@ -91,7 +91,6 @@ impl Sending {
     }
 
     /// Tells the transmitter how far the lane has delivered. One that fails here is about to end, and the transmitter is told then.
-
     pub(super) fn report_delivered(
         &mut self,
         now: Instant,
