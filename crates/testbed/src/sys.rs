@@ -285,7 +285,7 @@ impl Arrivals {
         })? as usize;
         for ((message, name), control) in messages[..got].iter().zip(&mut self.names).zip(&mut self.control) {
             name.set_len(message.msg_hdr.msg_namelen as usize);
-            control.set_len(message.msg_hdr.msg_controllen as usize);
+            control.set_len(message.msg_hdr.msg_controllen);
             let from = name.get().ok_or_else(|| io::Error::other("a datagram without an address"))?;
             let (at, traffic_class) = time_and_class(control);
             self.got.push(Received { from, bytes: message.msg_len as usize, at, traffic_class });
