@@ -35,6 +35,13 @@ impl Algorithm {
         }
     }
 
+    /// The connection has delivered data before this algorithm began.
+    pub(crate) fn handle_continued(&mut self) {
+        if let Algorithm::Bbr(bbr) = self {
+            bbr.handle_continued();
+        }
+    }
+
     /// Updates the state by an acknowledgement, before the window grows. A delay-based algorithm may leave slow start.
     pub(crate) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         match self {

@@ -81,6 +81,7 @@ impl Congestion {
     /// no threshold behind (`bbr_init`).
     pub fn set_algorithm(&mut self, algorithm: CongestionAlgorithm) {
         self.algorithm = Algorithm::new(algorithm, self.window.cwnd);
+        self.algorithm.handle_continued();
         self.start.restart();
         self.prior = (0, 0);
         if self.models_path() {

@@ -53,9 +53,10 @@ pub(crate) struct LaneTxStats {
 
 /// A snapshot of a connection that holds `total` bytes, of which it has not sent `unsent`.
 pub(crate) fn snapshot(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot {
+    let unacknowledged = total.saturating_sub(unsent);
     LaneSnapshot {
         unsent,
-        unacknowledged: total.saturating_sub(unsent),
+        unacknowledged,
         srtt: info.srtt(),
         min_rtt: info.min_rtt(),
         window: info.cwnd as usize * info.snd_mss as usize,
@@ -64,7 +65,7 @@ pub(crate) fn snapshot(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnaps
         app_limited: info.app_limited,
         segments_sent: info.data_segments_out,
         retransmissions: info.retransmits,
-        out_of_order: 0,
+        out_of_order: (info.sacked as usize * info.snd_mss as usize).min(unacknowledged),
         lost_bytes: 0,
     }
 }

@@ -125,7 +125,7 @@ impl LaneConnection for Connection<'_> {
             CongestionControlCause::Plan => {
                 format!("this kernel does not give a lane the congestion control {name}: {error}")
             }
-            CongestionControlCause::Path => {
+            CongestionControlCause::Path | CongestionControlCause::Restart => {
                 format!("a lane's path loses packets, and this kernel does not give us {name}: {error}")
             }
         });

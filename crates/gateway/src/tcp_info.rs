@@ -33,6 +33,8 @@ pub(crate) struct TcpInfo {
     pub(crate) notsent: u32,
     /// Segments sent and not yet acknowledged.
     pub(crate) unacked: u32,
+    /// Of those, how many the other end has behind a gap.
+    pub(crate) sacked: u32,
     /// The time since data was sent last, ms.
     pub(crate) last_sent_ms: u32,
     /// Segments that the other end has, as its acknowledgements say, those behind a gap included, modulo 2^32; of kernels before
@@ -63,6 +65,7 @@ impl TcpInfo {
             pacing_rate: info.pacing_rate().unwrap_or_default(),
             notsent: info.notsent_bytes().unwrap_or_default(),
             unacked: info.unacked().unwrap_or_default(),
+            sacked: info.sacked().unwrap_or_default(),
             last_sent_ms: info.last_data_sent().unwrap_or_default(),
             delivered: info.delivered().unwrap_or(bytes_acked as u32),
         })

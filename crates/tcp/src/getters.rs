@@ -43,6 +43,12 @@ impl Endpoint {
         sending.next().min(sending.end()).saturating_sub(sending.una())
     }
 
+    /// Bytes of those that the other end has, behind a gap (`tcpi_sacked`).
+    #[inline]
+    pub fn sacked(&self) -> u32 {
+        self.sending.sender().map_or(0, |sender| sender.board.sacked())
+    }
+
     /// Bytes that `write` would take.
     #[inline]
     pub fn send_room(&self) -> u64 {

@@ -119,6 +119,11 @@ impl Bbr {
         }
     }
 
+    /// The connection has delivered data before (`tp->delivered`): the window waits for the first sample.
+    pub(crate) const fn handle_continued(&mut self) {
+        self.acknowledged = self.initial_window;
+    }
+
     /// Updates the model of the path, not the window.
     pub(crate) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         self.acknowledged = self.acknowledged.saturating_add(ack.acked).min(self.initial_window);

@@ -595,6 +595,7 @@ impl Link {
             pacing_rate: u64::MAX,
             notsent: self.unsent() as u32,
             unacked: self.in_flight() as u32 / mtu,
+            sacked: 0,
             last_sent_ms: 0,
             delivered: self.acked_packets(),
         }

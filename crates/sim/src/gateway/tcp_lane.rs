@@ -333,7 +333,7 @@ fn snapshot(endpoint: &Endpoint) -> LaneSnapshot {
         app_limited: endpoint.delivery_rate().is_some_and(|(_, limited)| limited),
         segments_sent: stats.data_segments_sent as u32,
         retransmissions: stats.retransmitted_segments as u32,
-        out_of_order: 0,
+        out_of_order: endpoint.sacked() as usize,
         lost_bytes: 0,
     }
 }

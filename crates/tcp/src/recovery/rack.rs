@@ -145,7 +145,9 @@ impl Sender {
     pub(super) fn end_reduction(&mut self) {
         let mut window = self.congestion.ssthresh();
         if self.congestion.models_path() {
-            window = window.max(self.congestion.cwnd());
+            // One that has begun in this recovery knows of no window before it.
+            let known = if window == u32::MAX { 0 } else { window };
+            window = known.max(self.congestion.cwnd());
         }
         self.congestion.set_cwnd(window);
         self.phase = Phase::Open;

@@ -6,6 +6,7 @@ use trunkline_units::{Instant, Rate};
 use super::pacer::Pacer;
 use super::path_loss::PathLoss;
 use super::progress::Progress;
+use super::restart::Restarts;
 use super::{ArrivalReport, LaneSnapshot};
 use crate::path::{Arrival, Departure, Departures, LaneDemand, Paths, Signal};
 use crate::{CongestionControl, LaneId, Packet, Transmitter, TrunkPlan};
@@ -44,6 +45,8 @@ pub enum CongestionControlCause {
     Plan,
     /// The path has become lossy, or clean.
     Path,
+    /// It is the one in use, and is to [begin anew](super::restart).
+    Restart,
 }
 
 /// The control of one lane's sending half: when it gets packets and how many, and the settings of its connection.
@@ -90,6 +93,7 @@ pub struct LaneControl {
     /// When the bytes left that the far end has not reported yet, if it reports any.
     departures: Option<Departures>,
     path: Option<PathLoss>,
+    restarts: Restarts,
     chosen: Option<&'static str>,
     congestion_control_due: Option<(Arc<str>, CongestionControlCause)>,
     low_water_mark_due: bool,
@@ -305,9 +309,8 @@ impl LaneControl {
         transmitter
             .divide_class_rates(now, lane, |class, demand| paths.handle_edge_queue(now, lane, class, demand));
         let waiting = transmitter.has_backlog(lane);
-        if waiting {
-            self.update_congestion_control(now);
-        }
+        let queue = if self.edge_pacing { paths.has_queue(lane) } else { None };
+        self.update_congestion_control(now, waiting, queue);
         if self.edge_pacing {
             // A packet that has just come and finds room does not wait.
             let waiting = std::mem::take(&mut self.filled);
@@ -402,7 +405,9 @@ impl LaneControl {
     /// Tells the lane's path what has arrived, by what has been acknowledged.
     fn update_path(&mut self, now: Instant, lane: LaneId, paths: &mut Paths, waiting: bool) {
         let snapshot = &self.snapshot;
-        if !self.paced && snapshot.min_rtt.is_some_and(|rtt| rtt >= Self::MIN_PACED_RTT) {
+        // Users' slow start takes the even spacing of a paced lane for the rate of the path, and ends (HyStart).
+        let begun = self.grant.is_some() || snapshot.retransmissions > 0;
+        if begun && !self.paced && snapshot.min_rtt.is_some_and(|rtt| rtt >= Self::MIN_PACED_RTT) {
             (self.paced, self.pacing_rate_due) = (true, true);
         }
         paths.handle_demand(
@@ -432,13 +437,32 @@ impl LaneControl {
         paths.handle_arrival(now, lane, arrival);
     }
 
-    fn update_congestion_control(&mut self, now: Instant) {
+    /// Chooses by what the path loses. `queue`: whether it has had a queue of late, where its controller knows.
+    fn update_congestion_control(&mut self, now: Instant, waiting: bool, queue: Option<bool>) {
         let Some(path) = &mut self.path else { return };
-        let LaneSnapshot { segments_sent, retransmissions, .. } = self.snapshot;
-        if path.update(now, segments_sent, retransmissions, PathLoss::has_queue(&self.snapshot)) {
-            let name = Self::congestion_control(path.is_lossy());
-            self.congestion_control_due = Some((name.into(), CongestionControlCause::Path));
-            self.chosen = Some(name);
+        // Of a lane that sends little, round-trip times alone say nothing of a queue.
+        if queue.is_none() && !waiting {
+            return;
         }
+        let queue = queue.unwrap_or_else(|| PathLoss::has_queue(&self.snapshot));
+        let changed = path.update(now, self.snapshot.retransmissions, queue, self.pacer.is_none());
+        let name = Self::congestion_control(path.is_lossy());
+        self.restarts.update(now, self.arrived);
+        let cause = if changed {
+            CongestionControlCause::Path
+        } else if let Some(grant) = self.grant
+            && waiting
+            && !queue
+            && self.pacer.is_none()
+            && name == Self::LOSSY_CONGESTION_CONTROL
+            && self.restarts.is_due(now, grant, self.snapshot.srtt.unwrap_or_default())
+        {
+            CongestionControlCause::Restart
+        } else {
+            return;
+        };
+        self.restarts.handle_begun(now);
+        self.congestion_control_due = Some((name.into(), cause));
+        self.chosen = Some(name);
     }
 }

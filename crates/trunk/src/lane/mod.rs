@@ -8,6 +8,7 @@ mod progress;
 mod pump;
 mod receive_window;
 mod reporting;
+mod restart;
 mod stall;
 
 use std::time::Duration;

@@ -1,9 +1,8 @@
-//! Tells a lossy path from a full one.
+//! Whether a path loses packets without being full.
 //!
-//! A loss-based congestion control takes every loss for a full path. On a path that loses a packet in a hundred, its
-//! rate is a few segments a round trip (Mathis et al. 1997), whatever the capacity. Losses while packets wait for the
-//! lane and the core has no queue are not those of a full path. Two seconds of them in a row, or as many more as a
-//! hundred segments take, make a path lossy; ten seconds without them make it clean again.
+//! CUBIC and Reno take every loss for congestion. At a loss of one in a thousand a single lane with such a congestion control carries a
+//! fraction of what sixteen flows carry without a trunk, and its path stands idle. A loss without a queue in the core is noise, so a
+//! lane whose path shows some of them gets a congestion control that goes by what arrives.
 
 use std::time::Duration;
 
@@ -15,24 +14,21 @@ use crate::LaneSnapshot;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PathLoss {
     lossy: bool,
-    since: Option<Instant>,
-    /// The counters at `since`, which have 32 bits and wrap.
-    segments: u32,
-    retransmissions: u32,
-    /// Whether the core had a queue in this interval.
-    queued: bool,
-    intervals: u32,
+    /// When losses without a queue were seen last, the newest first.
+    seen: [Option<Instant>; Self::LOSSES.1],
+    /// The counter of retransmissions at the last look, which has 32 bits and wraps.
+    retransmissions: Option<u32>,
 }
 
 impl PathLoss {
-    /// The minimum length of an interval that is judged, in time and in segments.
-    const INTERVAL: Duration = Duration::from_secs(1);
-    const MIN_SEGMENTS: u32 = 100;
+    /// So many losses make a path lossy: of a connection of the kernel, and of one in user space, which learns more slowly that packets
+    /// overtake each other and were not lost. Those closer together than this are one, of a burst or a slow start.
+    const LOSSES: (usize, usize) = (2, 5);
+    const APART: Duration = Duration::from_millis(500);
+    /// A loss counts for so long. A path without any for this time is clean.
+    const MEMORY: Duration = Duration::from_secs(20);
     /// The queue on a path of no length.
     const QUEUE: Duration = Duration::from_millis(6);
-    /// Consecutive intervals that make a path lossy, or clean again.
-    const LOSSY_AFTER: u32 = 2;
-    const CLEAN_AFTER: u32 = 10;
 
     /// Whether the path loses packets without being full.
     pub(crate) const fn is_lossy(&self) -> bool {
@@ -45,37 +41,21 @@ impl PathLoss {
         srtt.saturating_sub(min_rtt) > Self::QUEUE + min_rtt / 16
     }
 
-    /// Takes the lane's counters of data segments sent, retransmissions included, and of retransmissions, both modulo
-    /// 2^32, and whether its path has a queue now. Call it while packets wait for the lane. Whether the path has become
-    /// lossy, or clean.
-    pub(crate) fn update(&mut self, now: Instant, segments: u32, retransmissions: u32, queue: bool) -> bool {
-        self.queued |= queue;
-        let Some(since) = self.since else {
-            (self.since, self.segments, self.retransmissions) = (Some(now), segments, retransmissions);
-            return false;
-        };
-        let sent = segments.wrapping_sub(self.segments);
-        if now.saturating_since(since) < Self::INTERVAL || sent < Self::MIN_SEGMENTS {
-            return false;
+    /// Takes the lane's counter of retransmissions, modulo 2^32, and whether its path has had a queue of late. Whether the path has
+    /// become lossy, or clean.
+    pub(crate) fn update(&mut self, now: Instant, retransmissions: u32, queue: bool, kernel: bool) -> bool {
+        let before = self.retransmissions.replace(retransmissions).unwrap_or(retransmissions);
+        // A counter that goes back is that of another connection.
+        let lost = retransmissions.wrapping_sub(before);
+        let apart = self.seen[0].is_none_or(|at| now.saturating_since(at) >= Self::APART);
+        if (1..=u32::MAX / 2).contains(&lost) && !queue && apart {
+            self.seen.rotate_right(1);
+            self.seen[0] = Some(now);
         }
-        let lost = retransmissions.wrapping_sub(self.retransmissions);
-        let queued = std::mem::take(&mut self.queued);
-        (self.since, self.segments, self.retransmissions) = (Some(now), segments, retransmissions);
-        let [sent, lost] = [sent, lost].map(u64::from);
-        let (agrees, needed) = if self.lossy {
-            // One in two thousand.
-            (lost * 2000 < sent, Self::CLEAN_AFTER)
-        } else {
-            // Three in a thousand.
-            (!queued && lost * 1000 >= sent * 3, Self::LOSSY_AFTER)
-        };
-        self.intervals = if agrees { self.intervals + 1 } else { 0 };
-        if self.intervals < needed {
-            return false;
-        }
-        self.intervals = 0;
-        self.lossy = !self.lossy;
-        true
+        let many = if kernel { Self::LOSSES.0 } else { Self::LOSSES.1 };
+        let needed = if self.lossy { 1 } else { many };
+        let recent = self.seen[needed - 1].is_some_and(|at| now.saturating_since(at) < Self::MEMORY);
+        std::mem::replace(&mut self.lossy, recent) != recent
     }
 }
 
@@ -83,78 +63,47 @@ impl PathLoss {
 mod tests {
     use super::*;
 
-    /// A thousand segments a second, so many of them lost, for so many seconds.
-    fn run(path: &mut PathLoss, seconds: u32, lost_in_1000: u32, queue: bool) {
-        run_from(path, (0, 0), seconds, lost_in_1000, queue);
-    }
-
-    /// The same with counters that stand somewhere.
-    fn run_from(path: &mut PathLoss, from: (u32, u32), seconds: u32, lost_in_1000: u32, queue: bool) {
-        for at in 0..=seconds * 50 {
-            let (sent, lost) = (from.0.wrapping_add(at * 20), from.1.wrapping_add(at * lost_in_1000 / 50));
-            let _ = path.update(Instant::from_millis(u64::from(at) * 20), sent, lost, queue);
+    /// Looks at a lane fifty times a second, for so many seconds from `at` on, while it loses so many packets a second.
+    fn run(path: &mut PathLoss, at: u64, seconds: u64, losses: u64, queue: bool) {
+        let start = path.retransmissions.unwrap_or(u32::MAX - 2);
+        for look in 0..=seconds * 50 {
+            let lost = start.wrapping_add((look * losses / 50) as u32);
+            let _ = path.update(Instant::from_millis(at * 1000 + look * 20), lost, queue, true);
         }
-    }
-
-    #[test]
-    fn counters_that_wrap_are_counted_on() {
-        for from in [(u32::MAX - 1500, 0), (0, u32::MAX - 15), (u32::MAX - 2500, u32::MAX - 25)] {
-            let mut path = PathLoss::default();
-            run_from(&mut path, from, 4, 10, false);
-            assert!(path.is_lossy(), "from {from:?}");
-            let mut clean = PathLoss::default();
-            run_from(&mut clean, from, 60, 0, false);
-            assert!(!clean.is_lossy(), "from {from:?}");
-        }
-    }
-
-    #[test]
-    fn a_verdict_comes_after_a_wrap_too() {
-        let mut path = PathLoss::default();
-        // The counter of segments wraps after 30 seconds without a loss, and stands at 10 000 when losses come.
-        for at in 0..40 * 50_u32 {
-            let sent = (u32::MAX - 30_000).wrapping_add(at * 20);
-            assert!(!path.update(Instant::from_millis(u64::from(at) * 20), sent, 0, false));
-        }
-        for at in 40 * 50..44 * 50_u32 {
-            let (sent, lost) = ((u32::MAX - 30_000).wrapping_add(at * 20), (at - 40 * 50) / 5);
-            let _ = path.update(Instant::from_millis(u64::from(at) * 20), sent, lost, false);
-        }
-        assert!(path.is_lossy());
     }
 
     #[test]
     fn losses_without_a_queue_make_a_path_lossy_and_their_end_makes_it_clean() {
         let mut path = PathLoss::default();
-        run(&mut path, 4, 10, false);
+        run(&mut path, 0, 1, 1, false);
+        assert!(!path.is_lossy(), "one may be chance");
+        run(&mut path, 2, 2, 1, false);
         assert!(path.is_lossy());
-        let lost = 4 * 10;
-        for n in 0..=8 * 50_u32 {
-            let _ = path.update(Instant::from_millis(4000 + u64::from(n) * 20), 4000 + n * 20, lost, false);
-        }
-        assert!(path.is_lossy(), "eight seconds are not enough");
-        for n in 8 * 50..=14 * 50_u32 {
-            let _ = path.update(Instant::from_millis(4000 + u64::from(n) * 20), 4000 + n * 20, lost, false);
-        }
+        run(&mut path, 4, 15, 0, false);
+        assert!(path.is_lossy(), "fifteen seconds are not enough");
+        run(&mut path, 19, 10, 0, false);
         assert!(!path.is_lossy());
     }
 
     #[test]
     fn losses_of_a_full_path_and_rare_ones_are_no_verdict() {
         let mut full = PathLoss::default();
-        run(&mut full, 60, 20, true);
+        run(&mut full, 0, 60, 20, true);
         assert!(!full.is_lossy());
         let mut rare = PathLoss::default();
-        run(&mut rare, 60, 2, false);
-        assert!(!rare.is_lossy());
+        for n in 0..60 {
+            run(&mut rare, n * 25, 1, 1, false);
+            assert!(!rare.is_lossy());
+        }
     }
 
     #[test]
-    fn a_few_segments_are_not_judged() {
+    fn another_connection_that_counts_anew_has_lost_nothing() {
         let mut path = PathLoss::default();
-        for second in 0..50_u32 {
-            let now = Instant::from_millis(u64::from(second) * 1000);
-            assert!(!path.update(now, second * 2, second, false));
+        for n in 0..20 {
+            let counter = if n % 2 == 0 { 1000 } else { 7 };
+            assert!(!path.update(Instant::from_millis(n * 20), counter, n % 2 == 0, true));
         }
+        assert!(!path.is_lossy());
     }
 }

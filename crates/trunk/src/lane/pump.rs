@@ -85,6 +85,10 @@ impl LanePump {
         while let Some(action) = self.control.poll_action() {
             match action {
                 LaneAction::SetCongestionControl { name, cause } => {
+                    if cause == CongestionControlCause::Restart {
+                        // To set the one that is in use changes nothing.
+                        let _ = connection.set_congestion_control("reno", cause);
+                    }
                     let is_set = connection.set_congestion_control(&name, cause);
                     if !is_set && cause == CongestionControlCause::Path {
                         self.control.handle_congestion_control_refused();

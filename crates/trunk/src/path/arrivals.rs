@@ -130,10 +130,11 @@ impl LaneArrivals {
         if one_way > 0.0 { one_way } else { round_trip }
     }
 
-    /// Ends the window of the rate: bit/s in it, 0 if nothing arrived.
-    pub(super) fn end_window(&mut self) -> f64 {
+    /// Ends the window of the rate: bit/s in it, 0 if nothing arrived. While losses are repaired, what is behind a loss arrives late at
+    /// the far end and all at once, and the acknowledgements say what has come.
+    pub(super) fn end_window(&mut self, repairs: bool) -> f64 {
         let [round_trip, one_way] = self.signals.each_mut().map(SignalArrivals::end_window);
-        let rate = if one_way > 0.0 { one_way } else { round_trip };
+        let rate = if one_way > 0.0 && !(repairs && round_trip > 0.0) { one_way } else { round_trip };
         self.mean_rate += (rate - self.mean_rate) / 4.0;
         rate
     }
@@ -274,8 +275,8 @@ mod tests {
         assert_eq!(arrive(1090, 5050, 50_000, None), None);
         assert_eq!(arrive(1091, 5040, 60_000, Some(1)), None, "older than the last one");
         assert_eq!(arrive(1092, 5060, 40_000, Some(1)), None, "bytes do not become fewer");
-        assert_eq!(lane.end_window() as u64, 8_000_000);
-        assert_eq!(lane.end_window() as u64, 0, "nothing arrived since");
+        assert_eq!(lane.end_window(false) as u64, 8_000_000);
+        assert_eq!(lane.end_window(false) as u64, 0, "nothing arrived since");
         let mut since = |ms| lane.min_delay(Signal::OneWay, at(ms), Delay::Whole);
         assert_eq!((since(999), since(1000)), (Some(0.0001), None));
     }
@@ -293,7 +294,7 @@ mod tests {
             arrive(signal, 80, more);
         }
         arrive(Signal::RoundTrip, 160, 3000);
-        assert_eq!((lane.window_bits(), lane.end_window()), (40_000.0, 500_000.0));
+        assert_eq!((lane.window_bits(), lane.end_window(false)), (40_000.0, 500_000.0));
         let later = Arrival {
             signal: Signal::RoundTrip,
             at: at(240),
@@ -303,7 +304,7 @@ mod tests {
             age: None,
         };
         lane.update(at(240), later, |_| 0.0);
-        assert_eq!((lane.window_bits(), lane.end_window()), (8000.0, 100_000.0));
+        assert_eq!((lane.window_bits(), lane.end_window(false)), (8000.0, 100_000.0));
     }
 
     #[test]

@@ -291,6 +291,12 @@ impl Paths {
         self.shared.lock().get(*id).map(|path| path.mode())
     }
 
+    /// Whether the path of a lane has had a queue of late; `None` without edge pacing, or while another shard is at it.
+    pub(crate) fn has_queue(&self, lane: LaneId) -> Option<bool> {
+        let Lane { id, .. } = self.lanes.get(lane.index())?;
+        self.shared.try_lock()?.get(*id).map(|path| path.has_queue())
+    }
+
     const fn path_lane(&self, lane: LaneId) -> PathLane {
         PathLane::new(self.shard, lane)
     }

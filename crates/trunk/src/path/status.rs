@@ -29,6 +29,11 @@ pub enum PathChange {
         /// The estimated capacity.
         capacity: Rate,
     },
+    /// More is lost than usual: the trunk is held from now on.
+    Losses {
+        /// The estimated capacity.
+        capacity: Rate,
+    },
     /// The queue does not drain though the rate was lowered: the lanes compete from now on.
     Rivals {
         /// Its delay.
@@ -60,6 +65,9 @@ impl fmt::Display for PathChange {
             Self::Queue { queue, capacity } => {
                 let (queue, capacity) = (ms(queue), capacity.as_mbit());
                 write!(f, "a queue of {queue:.1} ms stands in the core: held near {capacity:.2} Mbit/s")
+            }
+            Self::Losses { capacity } => {
+                write!(f, "loses more than usual: held near {:.2} Mbit/s", capacity.as_mbit())
             }
             Self::Rivals { queue, probe_after } => write!(
                 f,

@@ -36,11 +36,13 @@ pub(crate) fn plan() -> TrunkPlan {
 /// The calls of a lane that delivers.
 const CALLS: &str = "\
 configure: Plan: cubic
-idle: snapshot, low-water mark 10000, pacing without bound, rest, hand over: Leaves, transmit -> Idle
+idle: snapshot, low-water mark 10000, rest, hand over: Leaves, transmit -> Idle
 three packets wait: rest, unsent, accept, accept, accept, hand over: Leaves, rest, hand over: Leaves, transmit -> Idle
 no room: rest, unsent, transmit -> Full
 room: rest, unsent, accept, hand over: Leaves, rest, hand over: Leaves, transmit -> Idle
 a snapshot is due: snapshot, rest, hand over: Leaves, transmit -> Idle
+losses: snapshot, rest, unsent, transmit -> Full
+losses: snapshot, pacing without bound, rest, unsent, transmit -> Full
 losses: snapshot, rest, unsent, transmit -> Full
 losses: snapshot, Path: bbr, rest, unsent, transmit -> Full
 losses: snapshot, rest, unsent, transmit -> Full

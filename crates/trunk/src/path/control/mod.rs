@@ -1,3 +1,9 @@
+//! The controller of one path: what it carries for the trunk, and so what the trunk may send.
+//!
+//! docs/models/path-control.md has its law. *R* there is `rate`, *C* `capacity`, *q* `queue`, *T* `target()`, *N* `noise`, *A* the rate of
+//! [`Windows`], *L* `lag()`, *g* `growth`. Whose a queue is, is decided in `rivals`; what losses mean, in `losses`.
+
+mod losses;
 mod rivals;
 
 use std::time::Duration;
@@ -9,7 +15,8 @@ use super::division::{Division, GroupShare, LaneRequest};
 use super::status::{GroupStatus, PathChange, PathMode, PathStatus};
 use super::windows::{Allowed, CurrentWindow, Window, Windows};
 use crate::LaneId;
-use rivals::{Competition, Drain, Excess, Losses, Probe};
+use losses::{LossWatch, Losses};
+use rivals::{Competition, Drain, Excess, Probe};
 
 /// A lane on its path: its shard, and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +108,9 @@ pub struct PathControl {
     /// The largest capacity ever.
     peak: f64,
     queue: Option<f64>,
-    /// The mean change of the queue between two measurements, seconds.
+    /// When it was last longer than twice the target.
+    queue_at: Option<Instant>,
+    /// The mean change of the queue between two windows, seconds.
     noise: f64,
     updated: Option<Instant>,
     current: Option<CurrentWindow>,
@@ -116,8 +125,7 @@ pub struct PathControl {
     excess: Option<Excess>,
     /// Of the present window.
     losses: Losses,
-    /// The part that is lost while the queue is near its target.
-    usual_loss: f64,
+    loss_watch: LossWatch,
     draining: Option<Drain>,
     /// When the last drain ended, and the capacity when the path was last seen empty, bit/s.
     drained: (Instant, f64),
@@ -154,6 +162,7 @@ impl Default for PathControl {
             full: 0.0,
             peak: 0.0,
             queue: None,
+            queue_at: None,
             noise: 0.0,
             updated: None,
             current: None,
@@ -164,7 +173,7 @@ impl Default for PathControl {
             queued: 0,
             excess: None,
             losses: Losses::default(),
-            usual_loss: 0.0,
+            loss_watch: LossWatch::default(),
             draining: None,
             drained: (Instant::ZERO, 0.0),
             competition: None,
@@ -294,6 +303,12 @@ impl PathControl {
         self.mode
     }
 
+    /// Whether the core has had a queue of late, so that a loss may be one of it.
+    pub fn has_queue(&self) -> bool {
+        let age = |at| self.updated.map_or(Duration::ZERO, |now| now.saturating_since(at));
+        self.queue_at.is_some_and(|at| age(at) <= self.min_rtt() * 2 + self.filter())
+    }
+
     /// The estimated capacity for the trunk, once the core has had a queue.
     pub fn capacity(&self) -> Option<Rate> {
         (self.capacity > 0.0).then(|| Self::rate(self.capacity))
@@ -404,13 +419,16 @@ impl PathControl {
         delays.map(|delay| (delay - base).max(0.0)).reduce(f64::max)
     }
 
+    /// Whether lanes have repaired losses of late.
+    fn repairs(&self, now: Instant) -> bool {
+        self.repaired.is_some_and(|at| now.saturating_since(at) <= self.filter() + self.min_rtt())
+    }
+
     fn measure_queue(&mut self, now: Instant) {
         let signal = self.signal(now);
         let mut queue = self.queue_by(now, signal);
         // Data behind a loss waits at the far end for the repair, and is reported late; acknowledgements are not.
-        let repairs =
-            self.repaired.is_some_and(|at| now.saturating_since(at) <= self.filter() + self.min_rtt());
-        if signal == Signal::OneWay && repairs {
+        if signal == Signal::OneWay && self.repairs(now) {
             let other = self.queue_by(now, Signal::RoundTrip).or(self.queue);
             queue = queue.into_iter().chain(other).reduce(f64::min);
         }
@@ -419,6 +437,9 @@ impl PathControl {
             self.noise += ((queue - before).abs() - self.noise) / 32.0;
         }
         self.queue = Some(queue);
+        if queue > 2.0 * self.target() {
+            self.queue_at = Some(now);
+        }
         if let Some(drain) = &mut self.draining {
             drain.shortest = drain.shortest.min(queue);
         }
@@ -460,8 +481,9 @@ impl PathControl {
     fn end_window(&mut self, now: Instant, whole: bool, busy: bool) {
         let mut rate = 0.0;
         let mut waited = false;
+        let repairs = self.repairs(now);
         for lane in &mut self.lanes {
-            rate += lane.arrivals.end_window();
+            rate += lane.arrivals.end_window(repairs);
             waited |= std::mem::replace(&mut lane.waited, lane.demand.waiting);
         }
         let losses = std::mem::take(&mut self.losses);
@@ -472,14 +494,20 @@ impl PathControl {
         self.windows.push(Window { rate, waited, queue });
         self.allowed.push(now, self.rate);
         match self.mode {
-            PathMode::Free => self.watch(now, queue, busy),
+            PathMode::Free => self.watch(now, queue, busy, losses),
             PathMode::Held => self.estimate(now, waited, queue, losses),
             PathMode::Competing => self.compete(now, rate, queue, losses),
         }
     }
 
-    /// Without a bound: whether the core gets a queue.
-    fn watch(&mut self, now: Instant, queue: f64, busy: bool) {
+    /// Without a bound: whether the core gets a queue, or loses more than usual.
+    fn watch(&mut self, now: Instant, queue: f64, busy: bool, losses: Losses) {
+        let short = queue <= 2.0 * self.target();
+        if short && self.loss_watch.update(now, losses) && busy {
+            self.hold(now, self.windows.max_rate(Self::MIN_QUEUED as usize));
+            self.set_change(PathChange::Losses { capacity: Self::rate(self.capacity) });
+            return;
+        }
         self.bases().for_each(BaseDelay::handle_drained);
         self.queued = if busy && queue > 2.0 * self.target() { self.queued + 1 } else { 0 };
         if self.queued >= Self::MIN_QUEUED {
@@ -494,6 +522,7 @@ impl PathControl {
 
     fn hold(&mut self, now: Instant, capacity: f64) {
         self.mode = PathMode::Held;
+        self.loss_watch.handle_bound();
         self.queued = 0;
         self.growth = Self::MIN_GROWTH;
         self.capacity = capacity.max(Self::MIN_RATE);
@@ -521,8 +550,12 @@ impl PathControl {
             self.set_change(PathChange::Wider { capacity: Self::rate(self.capacity) });
             return;
         }
+        if self.loss_watch.update(now, losses) {
+            self.capacity = self.windows.max_rate(5).clamp(Self::MIN_RATE, self.capacity.max(Self::MIN_RATE));
+        }
         let carried = self.windows.high_rate() >= self.rate.min(self.capacity) * Self::CARRIED;
-        if queue > target || !waited || !carried || self.draining.is_some() {
+        if queue > target || !waited || !carried || self.draining.is_some() || self.loss_watch.holds_back(now)
+        {
             self.growth = Self::MIN_GROWTH;
         } else if queue < target / 2.0 {
             self.growth = (self.growth * 2.0).min(Self::MAX_GROWTH);
@@ -530,9 +563,6 @@ impl PathControl {
         if queue <= target * 1.5 {
             self.settled = self.capacity;
             self.excess = None;
-            if losses.sent > 0 {
-                self.usual_loss += (f64::from(losses.lost) / f64::from(losses.sent) - self.usual_loss) / 32.0;
-            }
             if self.probe.take().is_some() {
                 self.competition = None;
                 self.set_change(PathChange::Alone { capacity: Self::rate(self.capacity) });
@@ -553,6 +583,9 @@ impl PathControl {
         let cut = ((queue - target) / self.drain_time()).min(Self::MAX_CUT);
         let mut factor =
             if cut > 0.0 { 1.0 - cut } else { 1.0 + self.growth * (1.0 - queue.max(0.0) / target) };
+        if self.loss_watch.holds_back(now) {
+            factor = factor.min(1.0 - LossWatch::CUT);
+        }
         if self.draining.is_some_and(|drain| now < drain.until) {
             factor = factor.min(1.0 - Self::DRAIN_CUT);
         }

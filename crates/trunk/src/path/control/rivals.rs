@@ -7,6 +7,7 @@ use trunkline_units::Instant;
 use super::super::arrivals::BaseDelay;
 use super::super::status::{PathChange, PathMode};
 use super::PathControl;
+use super::losses::Losses;
 
 /// A time in which the queue is longer than the target.
 #[derive(Debug, Clone, Copy)]
@@ -69,20 +70,6 @@ pub(super) struct Drain {
     pub(super) seen: Instant,
     /// The shortest queue since it began, seconds.
     pub(super) shortest: f64,
-}
-
-/// Segments that the lanes sent, and those that they had to retransmit.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Losses {
-    pub(super) sent: u32,
-    pub(super) lost: u32,
-}
-
-impl Losses {
-    pub(super) fn add(&mut self, more: Losses) {
-        self.sent = self.sent.saturating_add(more.sent);
-        self.lost = self.lost.saturating_add(more.lost);
-    }
 }
 
 impl PathControl {
@@ -152,8 +139,7 @@ impl PathControl {
         if !due && !shared {
             return;
         }
-        let lossless =
-            |losses: Losses| f64::from(losses.lost) <= f64::from(losses.sent) * 2.0 * self.usual_loss + 1.0;
+        let lossless = |losses: Losses| losses.are_usual(self.loss_watch.usual());
         let unmoved = Self::UNMOVED.max(3.0 * self.noise);
         // The path may have become longer.
         let steady = lossless(losses) && high - low <= unmoved;
