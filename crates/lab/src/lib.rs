@@ -24,6 +24,7 @@ pub mod results;
 pub mod schema;
 pub mod statistics;
 pub mod store;
+pub mod survey;
 pub mod swept;
 mod threads;
 pub mod verdict;

@@ -23,7 +23,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (r#"id = "base""#, r#"id = "Base!""#, r#"bad.toml:1:1: id: is "Base!"; allowed: 1 to 64 of a-z 0-9 -"#),
     (r#"id = "base""#, "", "bad.toml:1:1: id: is missing; allowed: a text in quotes"),
     (r#"title = "A dumbbell""#, r#"titel = "A dumbbell""#, "bad.toml:1:1: title: is missing; allowed: a text in quotes
-bad.toml:2:1: titel: unknown key, did you mean title?; allowed: id, aliases, title, paper, source, description, notes, duration, end, warm_up, runs, seed, family, nodes, links, tcp, traffic, trunks, proxies, sweep, quick, unknown, explained, series, published, claims, tables, figures"),
+bad.toml:2:1: titel: unknown key, did you mean title?; allowed: id, aliases, title, paper, source, description, notes, duration, end, warm_up, runs, seed, family, nodes, links, tcp, traffic, trunks, proxies, sweep, quick, unknown, explained, survey, series, published, claims, tables, figures"),
     (r#"duration = "10 s""#, "duration = 10", r#"bad.toml:3:1: duration: 10 is no time; allowed: a number with ns, us, ms, s, min or h, such as "211 ms""#),
     (r#"duration = "10 s""#, r#"duration = "10 parsec""#, r#"bad.toml:3:1: duration: "10 parsec" is no time; allowed: a number with ns, us, ms, s, min or h, such as "211 ms""#),
     (r#"duration = "10 s""#, r#"duration = "0 s""#, r#"bad.toml:3:1: duration: is "0 s"; allowed: more than no time, up to 10000000 s"#),

@@ -17,7 +17,7 @@ const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 no daemon answers, \
 4 this machine lacks something that the command needs, 5 usable but with warnings (check), 6 cannot write the output, \
-130 interrupted, 141 the reader of the output has gone."
+7 a bound does not hold (lab survey), 130 interrupted, 141 the reader of the output has gone."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -21,6 +21,9 @@ pub(crate) enum Failure {
     Warned,
     /// The command cannot write its result: exit code 6.
     Output(io::Error),
+    /// A bound that the file states does not hold: exit code 7.
+    #[cfg_attr(not(feature = "laboratory"), expect(dead_code, reason = "only experiments state bounds"))]
+    Bound(String),
     /// Interrupted by the user: exit code 130.
     #[cfg_attr(
         not(feature = "laboratory"),
@@ -53,6 +56,7 @@ impl Failure {
             Failure::Lacking(_) => 4,
             Failure::Warned => 5,
             Failure::Output(_) => 6,
+            Failure::Bound(_) => 7,
             Failure::Interrupted => 130,
             Failure::Closed => 141,
             Failure::Reported(failure) => failure.code(),
@@ -72,6 +76,7 @@ impl fmt::Display for Failure {
             Failure::Input(text)
             | Failure::NotRunning(text)
             | Failure::Lacking(text)
+            | Failure::Bound(text)
             | Failure::Other(text) => f.write_str(text),
             Failure::Warned => f.write_str("there are warnings"),
             Failure::Output(error) => write!(f, "cannot write output: {error}"),

@@ -304,7 +304,7 @@ fn mistakes_are_reported_with_file_and_line_and_nothing_runs() {
 fn a_name_that_nothing_has_comes_with_ids_that_are_near() {
     let temporary = Temporary::new();
     let near = "there is no such file, and no experiment has this id, did you mean bench-latency";
-    for command in ["run", "check", "agree", "advise", "explain"] {
+    for command in ["run", "check", "agree", "advise", "explain", "survey"] {
         let output = temporary.lab(&[command, "bench-latncy"]);
         assert_ends_with(&output, 2, "bench-latncy");
         assert!(said(&output).contains(near), "{command}: {}", said(&output));
@@ -325,6 +325,7 @@ fn the_first_signal_ends_every_command_in_the_middle_of_a_run() {
     fs::write(temporary.0.join("network.toml"), NETWORK.replace("4 Mbit/s", "80 Mbit/s")).expect("a file");
     let open = "[unknown.delay]\nlabel = \"delay\"\npaths = [\"links.core.delay\"]\nvalues = [\"1 ms\", \"9 ms\"]\nwhy = \"A test.\"\n";
     fs::write(temporary.0.join("unknown.toml"), format!("{FILE}\n{open}")).expect("a file");
+    fs::write(temporary.0.join("survey.toml"), format!("{FILE}\n{open}\n{SURVEY}")).expect("a file");
     let endless = |command: &[&'static str]| [command, &ENDLESS[..]].concat();
     let long = ["--set", "duration=100000 s"];
     for (signal, arguments) in [
@@ -332,6 +333,7 @@ fn the_first_signal_ends_every_command_in_the_middle_of_a_run() {
         (Signal::TERM, endless(&["run", "sample.toml", "--jobs", "1", "--force"])),
         (Signal::HUP, endless(&["capture", "sample.toml", "--out", "packets.pcapng"])),
         (Signal::TERM, endless(&["explain", "unknown.toml"])),
+        (Signal::INT, [&["survey", "survey.toml"][..], &["--set", "duration=100000 s"]].concat()),
         (Signal::INT, [&["advise", "network.toml"][..], &long].concat()),
         (Signal::TERM, vec!["scorecard", "cubic"]),
         (Signal::INT, vec!["papers", "--out", "papers"]),
@@ -731,6 +733,52 @@ fn an_explanation_says_which_set_ups_bear_a_claim_out() {
     assert_ends_with(&temporary.lab(&["explain", "sample.toml"]), 2, "has no [unknown]");
     assert_ends_with(&temporary.lab(&["explain", "open.toml", "--budget", "soon"]), 2, "such as 30 min");
     assert_ends_with(&temporary.lab(&["explain", "none.toml"]), 2, "none.toml");
+}
+
+/// What more rate gives, at a delay that nobody knows.
+const SURVEY: &str = r#"
+[survey]
+axis = "rate"
+baseline = "2 Mbit/s"
+measures = { goodput = { metric = "tcp.goodput", better = "more" } }
+bounds = [{ measure = "goodput", below = 0.1, at_most = 0 }, { measure = "goodput", below = 0.9, at_most = "10 %" }]
+"#;
+
+#[test]
+fn a_survey_compares_variants_over_samples_and_writes_the_worst_as_files() {
+    let temporary = Temporary::new();
+    let open = "[unknown.delay]\npaths = [\"links.core.delay\"]\nrange = { from = 1, to = 9, unit = \"ms\" }\nwhy = \"A test.\"\n";
+    fs::write(temporary.0.join("open.toml"), format!("{FILE}\n{open}\n{SURVEY}")).expect("a file");
+    let few = ["survey", "open.toml", "--samples", "6", "--worst", "1"];
+    let output = temporary.lab(&few);
+    assert_ends_with(&output, 7, "1 of 4 bounds does not hold");
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in [
+        "6 of 6 samples, seed 1, sim",
+        "goodput of 4 Mbit/s to the baseline's (tcp.goodput), 6 samples",
+        "below 0.9: 100.0 %   below 0.7: 100.0 %   above 1.1: 0.0 %",
+        "✓ holds  goodput of 1 Mbit/s below 0.1 in at most 0.0 % of samples: 0.0 % (0)",
+        "✗ fails  goodput of 1 Mbit/s below 0.9 in at most 10.0 % of samples: 100.0 % (6)",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let again = temporary.lab(&[&few[..], &["--resume", "--json"]].concat());
+    let lines = String::from_utf8(again.stdout).expect("text");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 7, "a line for each sample, and one for all");
+    assert_eq!(lines[2]["sample"], 3);
+    assert!(lines[2]["properties"]["delay"].as_str().expect("a delay").ends_with(" ms"));
+    let worst = &lines[6]["comparisons"][0]["worst"][0];
+    let file = format!("surveyed/sample/worst/sample-{worst}.toml");
+    assert_ends_with(&temporary.lab(&["check", &file]), 0, "");
+    let alone = temporary.lab(&["run", &file, "--json"]);
+    let point: Value =
+        serde_json::from_slice(alone.stdout.split(|byte| *byte == b'\n').next().expect("a line"))
+            .expect("JSON");
+    let place = worst.as_u64().expect("a number") as usize - 1;
+    assert_eq!(point["metrics"]["tcp.goodput"]["mean"], lines[place]["values"]["goodput"]["1 Mbit/s"]);
+    assert_ends_with(&temporary.lab(&["survey", "sample.toml"]), 2, "sample has no [survey]");
+    assert_ends_with(&temporary.lab(&few), 2, "there are results here already");
 }
 
 #[test]

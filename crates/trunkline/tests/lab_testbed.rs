@@ -162,6 +162,48 @@ fn both_engines_are_compared_on_one_page() {
     assert_eq!(json[0]["points"], 1);
 }
 
+/// Of a WAN whose delay nobody knows, what the trunk gives and direct routing.
+const SURVEY: &str = r#"
+[sweep.trunk.variants]
+direct = { "trunks.site.enabled" = false }
+trunk = {}
+[unknown.delay]
+paths = ["links.wan.delay"]
+range = { from = 1, to = 30, unit = "ms" }
+why = "A test."
+[unknown.outages]
+changes = { link = "wan", count = [1, 1], at = ["1 s", "2 s"], lasting = ["50 ms", "50 ms"], rate = [0, 0] }
+why = "A test."
+[survey]
+axis = "trunk"
+baseline = "direct"
+measures = { goodput = { metric = "bulk.goodput", better = "more" } }
+"#;
+
+#[test]
+fn samples_of_a_survey_are_run_on_this_kernel() {
+    if !privilege::available("samples_of_a_survey_are_run_on_this_kernel") {
+        return;
+    }
+    let directory = Directory::new();
+    let network = FILE.split("[series]").next().expect("a network");
+    fs::write(directory.0.join("paths.toml"), format!("{network}{SURVEY}")).expect("a file");
+    let output = lab(
+        &directory,
+        &["survey", "paths.toml", "--samples", "2", "--engine", "testbed", "--json", "--out", "out"],
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((lines.len(), &lines[2]["complete"], &lines[2]["engine"]), (3, &2.into(), &"testbed".into()));
+    for sample in &lines[..2] {
+        // The flood takes all that it is not denied.
+        let ratio = sample["ratios"]["trunk"]["goodput"].as_f64().expect("a ratio");
+        assert!(ratio > 1.5, "{sample}");
+    }
+}
+
 /// The same network without classes, and with lanes of datagrams, or with the tunnel of another program. The flood's packets fit into
 /// any: a queue that drops one of two fragments loses all.
 fn instead(of_trunk: &str) -> String {

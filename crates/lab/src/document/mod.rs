@@ -160,6 +160,11 @@ impl Document {
         plan::space(&self.experiment, &self.tree, &Findings::new(&self.tree))
     }
 
+    /// What the values of an axis are called.
+    pub(crate) fn axis(&self, name: &str) -> Vec<String> {
+        plan::axes(&self.experiment, &self.tree).swap_remove(name).unwrap_or_default()
+    }
+
     /// The same as people read it.
     pub(crate) fn about(&self, space: &Space) -> Vec<UnknownAnswer> {
         space.about(&self.tree)
@@ -174,6 +179,31 @@ impl Document {
         self.change(&[("explained.seed", &value)], &format!("at settings of its unknowns by seed {seed}"))
     }
 
+    /// Makes it a survey by a seed: of the settings, and of the one run at each point.
+    ///
+    /// # Errors
+    /// As [`Document::set`].
+    pub(crate) fn survey_by(&mut self, seed: u32) -> Result<(), Mistakes> {
+        let (seed, one) = (Value::Integer(seed.into()), Value::Integer(1));
+        self.change(&[("seed", &seed), ("runs", &one)], &format!("surveyed by seed {seed}"))
+    }
+
+    /// The experiment at a setting of its unknowns as a file, with another id and title, and without what speaks of other points.
+    ///
+    /// # Errors
+    /// If the setting cannot be written.
+    pub(crate) fn to_toml_at(&self, setting: &Setting, id: &str, title: &str) -> Result<String, Mistakes> {
+        let origin = format!("at setting {}", setting.number);
+        let mut tree = setting.apply(&self.tree).map_err(|found| self.told(found, &origin))?;
+        for key in ["unknown", "survey", "quick", "explained", "aliases", "published", "claims"] {
+            tree.remove(key);
+        }
+        for (key, text) in [("id", id), ("title", title)] {
+            tree.insert(key.to_owned(), Value::String(text.to_owned()));
+        }
+        self.written(&tree, &origin)
+    }
+
     /// Every point at a setting of its unknowns.
     ///
     /// # Errors
@@ -182,7 +212,9 @@ impl Document {
         let drawn = setting.drawn.iter().zip(self.experiment.unknown.keys());
         let drawn: Vec<String> = drawn.map(|(drawn, name)| format!("{name} = {}", drawn.value)).collect();
         let origin = format!("where {}", drawn.join(", "));
-        let tree = setting.apply(&self.tree).map_err(|found| self.told(found, &origin))?;
+        let mut tree = setting.apply(&self.tree).map_err(|found| self.told(found, &origin))?;
+        // It leaves nothing open.
+        tree.remove("unknown");
         let experiment: Experiment = read(&tree).map_err(|found| self.told(found, &origin))?;
         plan::plan(&experiment, &tree).map_err(|found| {
             let all = |at: Option<String>| Some(at.map_or(origin.clone(), |at| format!("{origin}; {at}")));
@@ -215,11 +247,15 @@ impl Document {
             return Ok(self.source.text().to_owned());
         }
         let what = self.sets.join(", ");
-        let text = toml::to_string(&self.tree).map_err(|error| {
-            let (path, problem) = (KeyPath::default(), format!("cannot be written as TOML: {error}"));
-            self.told(vec![Finding { path, problem, allowed: None }], &what)
-        })?;
+        let text = self.written(&self.tree, &what)?;
         Ok(format!("# Changed: {}\n{text}", what.replace(char::is_control, " ")))
+    }
+
+    fn written(&self, tree: &Table, what: &str) -> Result<String, Mistakes> {
+        toml::to_string(tree).map_err(|error| {
+            let (path, problem) = (KeyPath::default(), format!("cannot be written as TOML: {error}"));
+            self.told(vec![Finding { path, problem, allowed: None }], what)
+        })
     }
 }
 

@@ -7,6 +7,7 @@ mod ask;
 mod link;
 mod paths;
 mod proxy;
+mod survey;
 mod sweep;
 mod tcp;
 mod traffic;
@@ -25,6 +26,7 @@ pub use ask::{Cell, Claim, ClaimKind, Figure, FigureKind, Published, Row, Scale,
 pub use link::{Bursts, Change, Jitter, LinkSpec, LossSpec, Mobile};
 pub(crate) use paths::expand;
 pub use proxy::{CellSpec, ProxyModeName, ProxySpec};
+pub use survey::{Better, Bound, Measure, SAMPLE_AXIS, SurveySpec};
 pub use sweep::{Axis, Quick, Range, Spacing};
 pub use tcp::{DelayedAckSpec, TcpSpec};
 pub use traffic::{
@@ -32,7 +34,7 @@ pub use traffic::{
 };
 pub use trunk::TrunkSpec;
 pub use trunkline_engine::scenario::{End, Family, NodeKind};
-pub use unknown::{Between, Explained, Unknown};
+pub use unknown::{Between, Explained, RandomChanges, Unknown};
 
 /// An experiment, or a user's network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,11 +96,13 @@ pub struct Experiment {
     pub sweep: IndexMap<String, Axis>,
     /// What is different in a quick run.
     pub quick: Option<Quick>,
-    /// What the paper leaves open, by name.
+    /// What is not known, such as what the paper leaves open, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub unknown: IndexMap<String, Unknown>,
     /// In the file that is kept beside the results of `lab explain`: how its settings were drawn.
     pub explained: Option<Explained>,
+    /// What `lab survey` compares over settings of the unknowns.
+    pub survey: Option<SurveySpec>,
 
     /// What is recorded over time.
     pub series: Option<Series>,

@@ -36,7 +36,7 @@ impl Influence {
 
 /// The influence of each unknown on an outcome that so many settings have, the strongest first; none of an outcome that is always the
 /// same.
-pub(super) fn of(unknowns: &[UnknownAnswer], settings: &[(&Setting, f64)]) -> Vec<Influence> {
+pub(crate) fn of(unknowns: &[UnknownAnswer], settings: &[(&Setting, f64)]) -> Vec<Influence> {
     let outcomes: Vec<f64> = settings.iter().map(|(_, outcome)| *outcome).collect();
     let mut all = Vec::new();
     for (place, unknown) in unknowns.iter().enumerate() {

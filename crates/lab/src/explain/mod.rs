@@ -16,7 +16,7 @@
 mod answer;
 mod confirm;
 mod division;
-mod influence;
+pub(crate) mod influence;
 mod joint;
 mod judged;
 mod replay;

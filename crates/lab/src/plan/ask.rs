@@ -6,9 +6,8 @@
 use indexmap::IndexMap;
 use toml::Value;
 
-use super::sweep;
-use super::{Asked, Finding, keys};
-use crate::experiment::{Claim, Figure, FigureKind, Published, Row, Table};
+use super::{Asked, Finding, keys, names};
+use crate::experiment::{Claim, Figure, FigureKind, Published, Row, SAMPLE_AXIS, SurveySpec, Table};
 use crate::language::{self, Axes};
 use crate::swept;
 use trunkline_engine::catalogue::{Known, Unit, UnknownName};
@@ -19,8 +18,7 @@ pub(super) fn check(now: Asked<'_>, before: Option<Asked<'_>>, known: Option<&Kn
     let Asked { experiment, tree, .. } = now;
     let findings = Findings::new(tree);
     // What is wrong with the sweep is told by who plans it.
-    let axes =
-        |asked: Asked<'_>| sweep::axes(asked.experiment, asked.tree, &Findings::new(asked.tree)).names();
+    let axes = |asked: Asked<'_>| super::axes(asked.experiment, asked.tree);
     let axes_now = axes(now);
     let mut all = axes_now.clone();
     for (axis, values) in before.map(axes).unwrap_or_default() {
@@ -40,6 +38,9 @@ pub(super) fn check(now: Asked<'_>, before: Option<Asked<'_>>, known: Option<&Kn
     }
     for (number, figure) in experiment.figures.iter().enumerate() {
         ask.figure(&root.key("figures").index(number), figure);
+    }
+    if let Some(survey) = &experiment.survey {
+        ask.survey(&root.key("survey"), survey);
     }
     if let Some(series) = &experiment.series {
         let at = root.key("series").key("of");
@@ -140,6 +141,38 @@ impl Ask<'_> {
                     error.condition.get(..error.at.start).map_or(1, |before| before.chars().count() + 1);
                 let problem = format!("{} (at character {column} of the condition)", error.message);
                 at.key(key).report_plain(problem);
+            }
+        }
+    }
+
+    fn survey(&self, at: &At<'_>, survey: &SurveySpec) {
+        let values = self.axes_now.get(&survey.axis);
+        if values.is_none() || self.axes_now.len() != 1 {
+            let allowed = "the name of the only axis of the sweep".to_owned();
+            at.key("axis").refuse(allowed);
+        }
+        if survey.axis == SAMPLE_AXIS {
+            at.key("axis").report("is what samples are called", "another name");
+        }
+        let values = values.map(Vec::as_slice).unwrap_or_default();
+        if !values.is_empty() && !values.contains(&survey.baseline) {
+            at.key("baseline").refuse(keys::listed(values.iter().map(String::as_str)));
+        }
+        if survey.measures.is_empty() {
+            at.key("measures").refuse("at least one");
+        }
+        for (name, measure) in &survey.measures {
+            let at = at.key("measures").key(name);
+            names::check(&at, name);
+            self.name(&at.key("metric"), |known| known.metric(&measure.metric).map(drop));
+        }
+        for (number, bound) in survey.bounds.iter().enumerate() {
+            let at = at.key("bounds").index(number);
+            if !survey.measures.contains_key(&bound.measure) {
+                at.key("measure").refuse(keys::listed(survey.measures.keys().map(String::as_str)));
+            }
+            if bound.below.is_some() == bound.above.is_some() {
+                at.report("has neither below nor above, or both", "one of below and above");
             }
         }
     }

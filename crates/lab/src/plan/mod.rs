@@ -14,11 +14,13 @@ mod tcp;
 mod traffic;
 mod trunk;
 mod unknown;
+mod variation;
 mod way;
 
 use toml::Table;
 
 use crate::experiment::Experiment;
+use crate::language::Axes;
 use crate::results::Point;
 use resolve::Resolved;
 use trunkline_engine::catalogue;
@@ -105,6 +107,11 @@ pub(crate) fn swept(experiment: &Experiment, tree: &Table, paths: &[KeyPath]) ->
         _ => "values",
     };
     Some((first.to_owned(), KeyPath::default().key("sweep").key(first).key(key)))
+}
+
+/// The axes of a sweep, and what their values are called.
+pub(crate) fn axes(experiment: &Experiment, tree: &Table) -> Axes {
+    sweep::axes(experiment, tree, &Findings::new(tree)).names()
 }
 
 /// An experiment as it was written, and what is planned of it, if it can be.

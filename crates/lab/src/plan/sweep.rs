@@ -252,13 +252,14 @@ impl Reader<'_> {
 }
 
 /// What is the same at all points of an experiment.
-const THE_SAME: [&str; 12] = [
+const THE_SAME: [&str; 13] = [
     "id",
     "paper",
     "sweep",
     "quick",
     "unknown",
     "explained",
+    "survey",
     "runs",
     "seed",
     "published",

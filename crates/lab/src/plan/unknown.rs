@@ -1,15 +1,18 @@
-//! What a paper leaves open, and settings that are drawn of it.
+//! What is not known, and settings that are drawn of it.
 //!
 //! Setting *n* is point *n* − 1 of a Sobol sequence with Owen's scrambling, one dimension for each unknown: any number of the first ones
 //! fills the space evenly, so that more of them can be added to those that were run. It depends on the file, the seed and *n* alone.
-//! Setting 0 is what the file says.
+//! Setting 0 is what the file says. Of changes at random times the point has how many there are; what they are is drawn beside it.
 
+use indexmap::IndexMap;
 use toml::{Table, Value};
+use trunkline_engine::catalogue::Unit;
 use trunkline_schema::{At, Finding, Findings, KeyPath, put};
-use trunkline_units::random;
+use trunkline_units::{Rng, random};
 
+use super::variation::{self, Event};
 use super::{finding, names, sweep};
-use crate::experiment::{Between, Experiment, Spacing, Unknown};
+use crate::experiment::{Between, Experiment, RandomChanges, Spacing, Unknown};
 use crate::explain::{AXIS, UnknownAnswer};
 use crate::{language, swept};
 
@@ -26,7 +29,17 @@ struct Dimension {
     label: String,
     why: String,
     shared: bool,
+    /// The part of settings that have it, and what the others have.
+    share: f64,
+    absent: Drawn,
+    product: Option<Product>,
     plausible: Plausible,
+}
+
+/// A value that is multiplied by that of an earlier unknown.
+struct Product {
+    of: usize,
+    at_least: f64,
 }
 
 enum Plausible {
@@ -35,6 +48,10 @@ enum Plausible {
     Between {
         paths: Vec<KeyPath>,
         range: Between,
+    },
+    Changes {
+        path: KeyPath,
+        changes: RandomChanges,
     },
 }
 
@@ -59,6 +76,10 @@ pub(crate) struct Setting {
     /// In the order of the unknowns; none of setting 0.
     pub(crate) drawn: Vec<Drawn>,
     sets: Vec<(KeyPath, Value)>,
+    /// By link.
+    changes: IndexMap<String, Vec<Event>>,
+    /// The value that each unknown sets, if it is a number: its product, where it has one.
+    numbers: Vec<Option<(Unit, f64)>>,
 }
 
 impl Setting {
@@ -69,7 +90,68 @@ impl Setting {
             put(&mut changed, path, value.clone())
                 .map_err(|astray| vec![finding(path.clone(), astray.problem, astray.allowed)])?;
         }
+        for (link, events) in &self.changes {
+            variation::write(&mut changed, link, events)?;
+        }
         Ok(changed)
+    }
+
+    fn of(number: u32) -> Self {
+        let (drawn, sets, numbers) = (Vec::new(), Vec::new(), Vec::new());
+        Setting { number, drawn, sets, changes: IndexMap::new(), numbers }
+    }
+
+    /// Adds the value of an unknown at a part of the way from 0 to 1.
+    fn add(&mut self, dimension: &Dimension, part: f64, seed: u64) {
+        if let Plausible::Changes { changes, .. } = &dimension.plausible {
+            let [least, most] = changes.count;
+            let count = least + ((part * f64::from(most - least + 1)) as u32).min(most - least);
+            let mut rng = Rng::new(seed, &format!("{} {}", dimension.name, self.number));
+            let events = self.changes.entry(changes.link.clone()).or_default();
+            events.extend(variation::draw(changes, count, &mut rng));
+            events.sort_by_key(Event::at);
+            self.drawn.push(Drawn { value: count.to_string(), position: f64::from(count) });
+            self.numbers.push(None);
+            return;
+        }
+        let (drawn, mut sets) = dimension.plausible.at(part);
+        let mut number = swept::number(&drawn.value);
+        if let Some(Product { of, at_least }) = dimension.product {
+            number = product(self.numbers[of], number).map(|(unit, value)| (unit, value.max(at_least)));
+            let value = number.map(|(unit, value)| in_file(unit, value));
+            sets.iter_mut().zip(value.iter().cycle()).for_each(|((_, set), value)| set.clone_from(value));
+        }
+        self.drawn.push(drawn);
+        self.sets.extend(sets);
+        self.numbers.push(number);
+    }
+
+    /// Adds an unknown that it does not have. A factor that is not there is 1.
+    fn skip(&mut self, dimension: &Dimension) {
+        let factor = dimension.product.as_ref().and_then(|product| self.numbers[product.of]);
+        self.numbers.push(factor.or_else(|| swept::number(&dimension.absent.value)));
+        self.drawn.push(dimension.absent.clone());
+    }
+}
+
+/// The product of two numbers.
+fn product(one: Option<(Unit, f64)>, other: Option<(Unit, f64)>) -> Option<(Unit, f64)> {
+    let ((one_unit, one), (other_unit, other)) = (one?, other?);
+    match (one_unit, other_unit) {
+        (Unit::BitPerSecond, Unit::Second) | (Unit::Second, Unit::BitPerSecond) => {
+            Some((Unit::Byte, one * other / 8.0))
+        }
+        (unit, Unit::Count | Unit::Ratio) | (Unit::Count | Unit::Ratio, unit) => Some((unit, one * other)),
+        _ => None,
+    }
+}
+
+/// A number in a base unit as a file has it.
+fn in_file(unit: Unit, value: f64) -> Value {
+    match unit {
+        Unit::BitPerSecond | Unit::Byte => Value::String(format!("{} {}", value.round(), unit.name())),
+        Unit::Second => Value::String(format!("{} ns", (value * 1e9).round())),
+        Unit::Count | Unit::Ratio => sweep::quantity(value, None),
     }
 }
 
@@ -95,6 +177,7 @@ pub(crate) fn space(experiment: &Experiment, tree: &Table, findings: &Findings<'
         if unknown.shared {
             check_shared(&at.key("shared"), experiment, &plausible);
         }
+        let is_changes = matches!(plausible, Plausible::Changes { .. });
         for path in plausible.paths() {
             if let Some(axis) = axes.always_sets(path) {
                 at.report(
@@ -102,13 +185,22 @@ pub(crate) fn space(experiment: &Experiment, tree: &Table, findings: &Findings<'
                     "what no axis sets at all of its values",
                 );
             }
-            if let Some(other) = space.0.iter().find(|other| other.plausible.paths().any(|own| own == path)) {
+            // Changes of one link go together.
+            let both = |other: &Dimension| is_changes && matches!(other.plausible, Plausible::Changes { .. });
+            let sets_it = |other: &&Dimension| other.plausible.paths().any(|own| own == path) && !both(other);
+            if let Some(other) = space.0.iter().find(sets_it) {
                 at.report(format!("sets {path}, and so does {}", other.name), "what no other unknown sets");
             }
         }
         let label = unknown.label.clone().unwrap_or_else(|| name.replace(['_', '-'], " "));
         let (name, why, shared) = (name.clone(), unknown.why.clone(), unknown.shared);
-        space.0.push(Dimension { name, label, why, shared, plausible });
+        let share = unknown.share.map_or(1.0, |share| share.0);
+        if share <= 0.0 {
+            at.key("share").refuse("a part above 0");
+        }
+        let product = unknown.times.as_ref().and_then(|times| space.product(&at, times, unknown, &plausible));
+        let absent = plausible.absent(tree, product.is_some());
+        space.0.push(Dimension { name, label, why, shared, share, absent, product, plausible });
     }
     space
 }
@@ -118,12 +210,42 @@ fn check_shared(at: &At<'_>, experiment: &Experiment, plausible: &Plausible) {
     if experiment.paper.is_none() {
         at.report("is about the experiments of a paper, and this one has no paper", "false, or a paper");
     }
-    if matches!(plausible, Plausible::Between { .. }) {
-        at.report("is about a range, of which no two settings have the same value", "values or variants");
+    if !matches!(plausible, Plausible::Choices(_)) {
+        let problem = "is about a range or changes, of which no two settings have the same";
+        at.report(problem, "values or variants");
     }
 }
 
 impl Space {
+    /// The product of one of these unknowns and another one.
+    fn product(&self, at: &At<'_>, times: &str, unknown: &Unknown, plausible: &Plausible) -> Option<Product> {
+        let Some(of) = self.0.iter().position(|other| other.name == times) else {
+            let above = self.0.iter().map(|other| other.name.as_str()).collect::<Vec<_>>();
+            at.key("times").refuse(format!("an unknown above this one: {}", above.join(", ")));
+            return None;
+        };
+        // The units of a product are the same wherever it is.
+        let mut setting = Setting::of(0);
+        self.0.iter().for_each(|dimension| setting.add(dimension, 0.0, 0));
+        let own = swept::number(&plausible.at(0.0).0.value);
+        let Some((unit, _)) = product(setting.numbers[of], own) else {
+            at.key("times").report(
+                format!("{times} and this have no product"),
+                "a rate and a time, or a number and anything",
+            );
+            return None;
+        };
+        let at_least = unknown.at_least.as_deref().map(swept::number);
+        match at_least {
+            None => Some(Product { of, at_least: 0.0 }),
+            Some(Some((of_least, at_least))) if of_least == unit => Some(Product { of, at_least }),
+            Some(_) => {
+                at.key("at_least").refuse(format!("a value in {}", unit.name()));
+                None
+            }
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -136,7 +258,7 @@ impl Space {
             why: dimension.why.clone(),
             shared: dimension.shared,
             plausible: dimension.plausible.in_words(),
-            choices: dimension.plausible.choices(),
+            choices: dimension.choices(),
             chosen: dimension.plausible.chosen(tree),
         };
         self.0.iter().map(about).collect()
@@ -144,13 +266,15 @@ impl Space {
 
     /// Setting 0, or one that is drawn.
     pub(crate) fn setting(&self, number: u32, seed: u64) -> Setting {
-        let mut setting = Setting { number, drawn: Vec::new(), sets: Vec::new() };
+        let mut setting = Setting::of(number);
         let Some(index) = number.checked_sub(1) else { return setting };
         for (place, dimension) in self.0.iter().enumerate() {
             let part = f64::from(sobol_burley::sample(index % MAX_SETTINGS, place as u32, seed as u32));
-            let (drawn, sets) = dimension.plausible.at(part);
-            setting.drawn.push(drawn);
-            setting.sets.extend(sets);
+            if part < dimension.share {
+                setting.add(dimension, part / dimension.share, seed);
+            } else {
+                setting.skip(dimension);
+            }
         }
         setting
     }
@@ -159,16 +283,14 @@ impl Space {
     pub(crate) fn corners(&self) -> Vec<Setting> {
         let max = self.0.iter().map(|dimension| dimension.plausible.corners()).max().unwrap_or(0);
         let corner = |number: usize| {
-            let mut setting = Setting { number: 0, drawn: Vec::new(), sets: Vec::new() };
+            let mut setting = Setting::of(0);
             for dimension in &self.0 {
                 let corners = dimension.plausible.corners();
                 let part = match dimension.plausible {
                     Plausible::Choices(_) => (number % corners) as f64 / corners as f64,
-                    Plausible::Between { .. } => (number % 2) as f64,
+                    Plausible::Between { .. } | Plausible::Changes { .. } => (number % 2) as f64,
                 };
-                let (drawn, sets) = dimension.plausible.at(part);
-                setting.drawn.push(drawn);
-                setting.sets.extend(sets);
+                setting.add(dimension, part, 0);
             }
             setting
         };
@@ -176,11 +298,38 @@ impl Space {
     }
 }
 
+/// What an unknown is where a setting does not have it and the file says nothing.
+const ABSENT: &str = "none";
+
+impl Dimension {
+    /// The names of choices that are no numbers, with what settings have that have none of them.
+    fn choices(&self) -> Option<Vec<String>> {
+        let mut choices = self.plausible.choices()?;
+        if self.share < 1.0 && !choices.contains(&self.absent.value) {
+            choices.push(self.absent.value.clone());
+        }
+        Some(choices)
+    }
+}
+
 impl Plausible {
+    /// What settings have that do not have it. What is not there counts as 0, of a factor as 1.
+    fn absent(&self, tree: &Table, is_factor: bool) -> Drawn {
+        let value = self.chosen(tree).filter(|_| !is_factor).unwrap_or_else(|| ABSENT.to_owned());
+        let position = match self.choices() {
+            Some(choices) => {
+                choices.iter().position(|choice| *choice == value).unwrap_or(choices.len()) as f64
+            }
+            None => swept::number(&value).map_or(f64::from(u8::from(is_factor)), |(_, number)| number),
+        };
+        Drawn { value, position }
+    }
+
     fn paths(&self) -> impl Iterator<Item = &KeyPath> {
         let (choices, paths): (&[Choice], &[KeyPath]) = match self {
             Plausible::Choices(choices) => (choices, &[]),
             Plausible::Between { paths, .. } => (&[], paths),
+            Plausible::Changes { path, .. } => (&[], std::slice::from_ref(path)),
         };
         choices.iter().flat_map(|choice| &choice.sets).map(|(path, _)| path).chain(paths)
     }
@@ -188,7 +337,7 @@ impl Plausible {
     const fn corners(&self) -> usize {
         match self {
             Plausible::Choices(choices) => choices.len(),
-            Plausible::Between { .. } => 2,
+            Plausible::Between { .. } | Plausible::Changes { .. } => 2,
         }
     }
 
@@ -220,6 +369,8 @@ impl Plausible {
                     paths.iter().map(|path| (path.clone(), value.clone())).collect(),
                 )
             }
+            // What is changed is drawn beside it.
+            Plausible::Changes { .. } => (Drawn { value: String::new(), position: part }, Vec::new()),
         }
     }
 
@@ -232,6 +383,10 @@ impl Plausible {
                 let unit = range.unit.as_ref().map(|unit| format!(" {unit}")).unwrap_or_default();
                 let scale = if range.scale == Spacing::Log { ", by ratio" } else { "" };
                 format!("{} to {}{unit}{scale}", range.from, range.to)
+            }
+            Plausible::Changes { changes, .. } => {
+                let [least, most] = changes.count;
+                format!("{least} to {most} changes of {}", changes.link)
             }
         }
     }
@@ -253,6 +408,7 @@ impl Plausible {
                 same.or_else(stays).map(|choice| choice.name.clone()).or_else(|| value(self.paths(), tree))
             }
             Plausible::Between { paths, .. } => value(paths.iter(), tree),
+            Plausible::Changes { .. } => Some("0".to_owned()),
         }
     }
 }
@@ -285,12 +441,27 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     fn plausible(&self, unknown: &Unknown) -> Option<Plausible> {
-        let ways = [!unknown.values.is_empty(), unknown.range.is_some(), !unknown.variants.is_empty()];
         let by_path = !unknown.paths.is_empty();
-        if ways.iter().filter(|way| **way).count() != 1 || by_path == ways[2] {
+        let ways = [!unknown.values.is_empty(), unknown.range.is_some()];
+        let others = [!unknown.variants.is_empty(), unknown.changes.is_some()];
+        let count = ways.iter().chain(&others).filter(|way| **way).count();
+        if count != 1 || by_path != (ways[0] || ways[1]) {
             let problem = "does not say in one way what is plausible";
-            self.at.report(problem, "one of paths with values, paths with a range, and variants");
+            self.at.report(problem, "one of paths with values, paths with a range, variants, and changes");
             return None;
+        }
+        if !by_path && unknown.times.is_some() {
+            self.at.key("times").report_plain("is about values and ranges");
+        }
+        if unknown.times.is_none() && unknown.at_least.is_some() {
+            self.at.key("at_least").report_plain("is about products with times");
+        }
+        if let Some(changes) = &unknown.changes {
+            variation::check(&self.at.key("changes"), self.tree, changes)?;
+            return Some(Plausible::Changes {
+                path: variation::path(&changes.link),
+                changes: changes.clone(),
+            });
         }
         let paths = unknown.paths.iter().enumerate();
         let paths: Vec<KeyPath> = paths
@@ -310,7 +481,7 @@ impl Reader<'_> {
             }
             None => Plausible::Choices(self.variants(unknown)),
         };
-        if plausible.corners() < 2 {
+        if plausible.corners() < 2 && unknown.share.is_none() {
             self.at.report("has one plausible value", "at least two; what is known is no unknown");
             return None;
         }
@@ -333,7 +504,7 @@ impl Reader<'_> {
 
     fn variants(&self, unknown: &Unknown) -> Vec<Choice> {
         let at = self.at.key("variants");
-        let choice = |(name, sets): (&String, &indexmap::IndexMap<String, Value>)| {
+        let choice = |(name, sets): (&String, &IndexMap<String, Value>)| {
             let at = at.key(name);
             let sets = sets.iter().flat_map(|(path, value)| {
                 let paths = sweep::paths(self.tree, &at.key(path), path);

@@ -54,7 +54,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
         StoreError::Io { what, path: path.to_owned(), source }
     }
 

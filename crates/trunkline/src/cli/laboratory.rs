@@ -12,7 +12,7 @@ use trunkline_units::Rate;
 pub(crate) use lab::{
     AdviseArguments, AgreeArguments, CaptureArguments, CheckArguments, Execution, ExplainArguments,
     ExportArguments, ImportArguments, LabArguments, LabCommand, PapersArguments, ReportArguments,
-    RunArguments, ScorecardArguments,
+    RunArguments, ScorecardArguments, SurveyArguments,
 };
 
 #[derive(Debug, Subcommand)]

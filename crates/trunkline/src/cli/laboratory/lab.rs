@@ -26,6 +26,8 @@ pub(crate) enum LabCommand {
     Papers(PapersArguments),
     /// Sample what papers leave open, and tell which of their values and claims follow from any plausible set-up.
     Explain(ExplainArguments),
+    /// Compare variants of an experiment over random samples of its unknowns, and tell where one is worse.
+    Survey(SurveyArguments),
     /// Try other settings of a network's trunks, and print which to choose and what they gain.
     Advise(AdviseArguments),
     /// Evaluate congestion controls by the nine guidelines of RFC 5033, now RFC 9743.
@@ -191,6 +193,49 @@ pub(crate) struct ExplainArguments {
     #[arg(long)]
     pub(crate) resume: bool,
     /// Remove existing results of these experiments first.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The exit code is 0 if all was run and the bounds hold; 1 if a run failed; 2 if what was asked makes no sense; 7 if a \
+bound of the file does not hold; 130 if it was interrupted, and --resume goes on."
+)]
+pub(crate) struct SurveyArguments {
+    /// The experiment, with tables `unknown` and `survey`: a file, or the id of one that comes with the program.
+    #[arg(value_name = "FILE|ID")]
+    pub(crate) file: PathBuf,
+    /// Samples of the unknowns: 1 to 65536. Sample n is the same whatever their number.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) samples: u32,
+    /// The seed of the samples and of their runs.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u32,
+    /// The worst samples of each measure that are written as files, for `lab run` and `lab capture`.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) worst: u16,
+    #[command(flatten)]
+    pub(crate) on: EngineArguments,
+    /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may occur several times.
+    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Use the file's settings for a quick run.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The directory for results and files: one subdirectory for each experiment.
+    #[arg(long, value_name = "DIR", default_value = "surveyed")]
+    pub(crate) out: PathBuf,
+    /// Print a line of JSON for each sample and one for the summary instead, and progress on standard error.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Runs at a time; on the testbed fewer, if the machine would not keep up. [default: one for each CPU; on the testbed one for each two]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// Continue: run what is missing of these samples.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Remove existing results of this experiment first.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) force: bool,
 }

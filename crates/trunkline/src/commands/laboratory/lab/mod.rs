@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod run;
 mod scorecard;
+mod survey;
 mod verdicts;
 
 pub(crate) use demo::demo;
@@ -37,6 +38,7 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Agree(arguments) => agree::agree(arguments),
         LabCommand::Papers(arguments) => papers::papers(arguments),
         LabCommand::Explain(arguments) => explain::explain(arguments),
+        LabCommand::Survey(arguments) => survey::survey(arguments),
         LabCommand::Advise(arguments) => advise::advise(arguments),
         LabCommand::Scorecard(arguments) => scorecard::scorecard(arguments),
         LabCommand::Import(arguments) => import::import(arguments),
