@@ -550,7 +550,8 @@ impl PathControl {
             self.set_change(PathChange::Wider { capacity: Self::rate(self.capacity) });
             return;
         }
-        if self.loss_watch.update(now, losses) {
+        // Those that others cause are theirs.
+        if self.competition.is_none() && self.loss_watch.update(now, losses) {
             self.capacity = self.windows.max_rate(5).clamp(Self::MIN_RATE, self.capacity.max(Self::MIN_RATE));
         }
         let carried = self.windows.high_rate() >= self.rate.min(self.capacity) * Self::CARRIED;
