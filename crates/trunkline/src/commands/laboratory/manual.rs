@@ -115,6 +115,14 @@ pub(in crate::commands) const EXTRAS: [Extra; 15] = [
         examples: &[("trunkline lab advise office.toml", "tries settings and prints which to choose")],
     },
     Extra {
+        page: "trunkline-lab-survey",
+        files: &[RESULTS],
+        examples: &[(
+            "trunkline lab survey own-survey --samples 100 --seed 7",
+            "compares a default trunk with direct routing on a hundred random paths",
+        )],
+    },
+    Extra {
         page: "trunkline-lab-scorecard",
         files: &[RESULTS],
         examples: &[("trunkline lab scorecard cubic bbr", "evaluates two congestion controls")],
