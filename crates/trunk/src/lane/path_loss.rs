@@ -98,6 +98,13 @@ mod tests {
     }
 
     #[test]
+    fn losses_are_counted_on_when_the_counter_wraps() {
+        let mut path = PathLoss { retransmissions: Some(u32::MAX), ..PathLoss::default() };
+        run(&mut path, 0, 3, 1, false);
+        assert!(path.is_lossy());
+    }
+
+    #[test]
     fn another_connection_that_counts_anew_has_lost_nothing() {
         let mut path = PathLoss::default();
         for n in 0..20 {
