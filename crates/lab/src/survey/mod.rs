@@ -188,7 +188,8 @@ fn write_worst(
         let id = &id[id.len().saturating_sub(64)..];
         let title = format!("{}: sample {number} of seed {}", survey.title, survey.seed);
         let text = document.to_toml_at(setting, id, &title)?;
-        let about: String = survey.about(number).iter().map(|line| format!("# {line}\n")).collect();
+        let about: Vec<String> = survey.about(number).iter().map(|line| format!("# {line}\n")).collect();
+        let about = about.concat();
         store::replace(&path.join(survey.file(number)), format!("{about}{text}").as_bytes())?;
     }
     Ok(())
