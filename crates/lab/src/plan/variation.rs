@@ -278,7 +278,7 @@ mod tests {
         let mut low = 0;
         for Event { at, until, what } in events {
             assert!(at >= SECOND * 2 && at <= SECOND * 5);
-            let lasts = until.unwrap() - at;
+            let lasts = until.unwrap().saturating_sub(at);
             assert!(lasts >= SECOND / 10 && lasts <= SECOND);
             match what {
                 What::Rate(factor) => {

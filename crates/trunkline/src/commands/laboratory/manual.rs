@@ -5,7 +5,7 @@ use crate::commands::manual::{Extra, File};
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
-pub(in crate::commands) const EXTRAS: [Extra; 15] = [
+pub(in crate::commands) const EXTRAS: [Extra; 16] = [
     Extra {
         page: "trunkline-demo",
         files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
