@@ -45,7 +45,7 @@ pub enum CongestionControlCause {
     Plan,
     /// The path has become lossy, or clean.
     Path,
-    /// It is the one in use, and is to [begin anew](super::restart).
+    /// It is the one in use, and is to begin anew: the lane delivers less than it is granted.
     Restart,
 }
 
