@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::QueueSpec;
 use crate::presets::Preset;
 use crate::quantity::{Rate, Time};
-use crate::words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol};
+use crate::words::{CongestionControlName, Dscp, LaneCount, Lengths, Name, OneOrMany, Ports, Protocol};
 
 /// The classes of a trunk: a word for some, or a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -94,9 +94,9 @@ pub struct ClassSpec {
     /// The lanes that it rides on, which classes of the same group share; its own, by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_group: Option<Name>,
-    /// How many lanes the group has to each peer in each shard; 1.
+    /// How many lanes the group has to each peer in each shard, or "auto": one, and up to 4 on a path that loses packets; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lanes: Option<u32>,
+    pub lanes: Option<LaneCount>,
     /// What the group's lanes are: "tcp", "quic", or "auto" for "quic" where the path carries UDP and "tcp" elsewhere; "tcp".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,

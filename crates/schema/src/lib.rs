@@ -44,4 +44,4 @@ pub use reader::{
 };
 pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, PATH_POLICIES, Resolver, default_queue};
 pub use text::{count, read_text, wrong_type};
-pub use words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol};
+pub use words::{CongestionControlName, Dscp, LaneCount, Lengths, Name, OneOrMany, Ports, Protocol};

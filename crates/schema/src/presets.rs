@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Dscp, OneOrMany, Ports, Protocol};
+use crate::words::{Dscp, LaneCount, OneOrMany, Ports, Protocol};
 use crate::{Behaviour, ClassSpec, QueueSpec, RuleSpec};
 
 /// Classes that need not be written down.
@@ -32,9 +32,13 @@ impl Preset {
         Self::ALL.iter().find(|(word, _)| *word == text).map(|(_, preset)| *preset)
     }
 
-    /// Its classes, each with one lane of its own.
+    /// Its classes, each with lanes of its own: TCP more than one on a path that loses packets.
     pub fn classes(self) -> Vec<ClassSpec> {
-        let tcp = || ClassSpec { rules: Some(vec![protocol(Protocol::TCP)]), ..ClassSpec::new("tcp") };
+        let tcp = || ClassSpec {
+            rules: Some(vec![protocol(Protocol::TCP)]),
+            lanes: Some(LaneCount::Auto),
+            ..ClassSpec::new("tcp")
+        };
         // What is no TCP is the rest of these, though a class without match does not say so.
         let rest = |name| ClassSpec { queue: QueueSpec::of("codel"), ..ClassSpec::new(name) };
         match self {

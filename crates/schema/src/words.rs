@@ -32,6 +32,24 @@ impl CongestionControlName {
     }
 }
 
+/// How many lanes a group has to each peer in each shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneCount {
+    /// So many.
+    Number(u32),
+    /// One, and more on a path that loses packets.
+    Auto,
+}
+
+impl fmt::Display for LaneCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LaneCount::Number(number) => write!(f, "{number}"),
+            LaneCount::Auto => f.write_str("auto"),
+        }
+    }
+}
+
 /// A protocol above IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
@@ -119,6 +137,26 @@ impl Word for CongestionControlName {
 
     fn written(&self) -> Written {
         Written::Text(self.0.clone())
+    }
+}
+
+impl Word for LaneCount {
+    const NAME: &'static str = "lane-count";
+    const ALLOWED: &'static str = "1 to 32, or \"auto\"";
+
+    fn of_text(text: &str) -> Result<Self, String> {
+        if text == "auto" { Ok(LaneCount::Auto) } else { Err(format!("{text:?} is no number of lanes")) }
+    }
+
+    fn of_number(number: i64) -> Result<Self, String> {
+        u32::try_from(number).map(LaneCount::Number).map_err(|_| format!("is {number}"))
+    }
+
+    fn written(&self) -> Written {
+        match *self {
+            LaneCount::Number(number) => Written::Number(number.into()),
+            LaneCount::Auto => Written::Text("auto".to_owned()),
+        }
     }
 }
 
@@ -302,7 +340,7 @@ macro_rules! words {
     };
 }
 
-words!(Name, CongestionControlName, Protocol, Dscp, Ports, Lengths);
+words!(Name, CongestionControlName, LaneCount, Protocol, Dscp, Ports, Lengths);
 
 /// One value, or a list of some.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -274,6 +274,18 @@ impl ActiveFlows {
         }
     }
 
+    /// A flow that was counted sends over another lane from now on.
+    pub(crate) const fn handle_left(&mut self) {
+        self.running = self.running.saturating_sub(1);
+        self.before = self.before.saturating_sub(1);
+    }
+
+    /// A flow comes that another lane has counted.
+    pub(crate) const fn handle_joined(&mut self) {
+        self.running += 1;
+        self.before += 1;
+    }
+
     /// The number now.
     pub(crate) fn number(&mut self, now: Instant) -> u32 {
         self.turn(now);

@@ -85,6 +85,9 @@ pub struct LaneGroup {
     pub name: Arc<str>,
     /// Lanes in it, on all paths; each flow keeps to one of them.
     pub lanes: u8,
+    /// Whether only one of them takes packets, and on a path that loses some without being full as many as it holds packets for. Of lanes
+    /// that go [by their path](CongestionControl::ByPath).
+    pub adaptive: bool,
     /// The congestion control of each lane.
     pub congestion_control: CongestionControl,
     /// DSCP of the lanes' own packets, 0 to 63.
@@ -103,6 +106,7 @@ impl LaneGroup {
         LaneGroup {
             name: name.into(),
             lanes,
+            adaptive: false,
             congestion_control: CongestionControl::default(),
             dscp: 0,
             compression: Compression::Off,
@@ -132,6 +136,8 @@ pub struct TrunkPlan {
 }
 
 impl TrunkPlan {
+    /// The lanes of an adaptive group.
+    pub const ADAPTIVE_LANES: u8 = 4;
     /// The maximum number of classes.
     pub const MAX_CLASSES: usize = 16;
     /// The maximum number of lanes of all groups together.
@@ -146,20 +152,33 @@ impl TrunkPlan {
         TrunkPlan { classes, groups, paths: Vec::new(), edge_pacing: false }
     }
 
-    /// The same, of a plan for one path, on several: each group has on each of them as many lanes as it has here.
+    /// The same, of a plan for one path, on several: each group has on each of them as many lanes as it has here, and one if it is
+    /// adaptive.
     #[must_use]
     pub fn on_paths(&self, paths: Vec<PathSettings>) -> Self {
         let mut plan = TrunkPlan { paths, ..self.clone() };
         let count = plan.path_count() as u8;
-        plan.groups.iter_mut().for_each(|group| group.lanes = group.lanes.saturating_mul(count));
+        for group in &mut plan.groups {
+            if count > 1 && std::mem::take(&mut group.adaptive) {
+                group.lanes = 1;
+            }
+            group.lanes = group.lanes.saturating_mul(count);
+        }
         plan
+    }
+
+    /// How many lanes and edge queues a plan for one path has on several.
+    pub fn counts_on_paths(&self, count: usize) -> (usize, usize) {
+        let lanes =
+            |group: &LaneGroup| if count > 1 && group.adaptive { 1 } else { usize::from(group.lanes) };
+        let of_classes = self.classes.iter().filter_map(|class| self.groups.get(class.group).map(lanes));
+        (self.groups.iter().map(lanes).sum::<usize>() * count, of_classes.sum::<usize>() * count)
     }
 
     /// Whether a plan for one path can have so many.
     pub fn fits_paths(&self, count: usize) -> bool {
-        count <= Self::MAX_PATHS
-            && self.lane_count() * count <= Self::MAX_LANES
-            && self.edge_queue_count() * count <= Self::MAX_EDGE_QUEUES
+        let (lanes, edge_queues) = self.counts_on_paths(count);
+        count <= Self::MAX_PATHS && lanes <= Self::MAX_LANES && edge_queues <= Self::MAX_EDGE_QUEUES
     }
 
     /// How many paths there are; at least one.

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use common::{Checker, check_stream, class, edit, lane, lanes_up, peer, send, setup, sites, wait_for};
+use common::{Checker, LANES, check_stream, class, edit, lane, lanes_up, peer, send, setup, sites, wait_for};
 use trunkline_gateway::config::Encryption as LaneEncryption;
 use trunkline_gateway::handshake::{Dialer, Established, Handshake, Hello, Identity, Progress, VERSION};
 use trunkline_gateway::keys::{PublicKey, SecretKey};
@@ -73,7 +73,7 @@ fn a_transfer_survives_a_wan_that_is_down_for_thirty_seconds() {
         std::thread::sleep(Duration::from_secs(30).saturating_sub(cut.elapsed()));
         link.restore();
         wait_for("every lane is back", Duration::from_secs(15), &gateways, || {
-            lanes_up(&gateways, Gateway::T1) == 3
+            lanes_up(&gateways, Gateway::T1) == LANES
         });
     });
     assert_eq!(lane(&gateways, Gateway::T1, "tcp")["established"], 2);
@@ -266,7 +266,7 @@ fn a_caller_with_an_unknown_key_gets_no_lane() {
     wait_for("it is counted", Duration::from_secs(5), &gateways, || {
         gateways.status(Gateway::T2).is_ok_and(|status| status["callers"]["unknown_key"] == 1)
     });
-    assert_eq!(lanes_up(&gateways, Gateway::T2), 3);
+    assert_eq!(lanes_up(&gateways, Gateway::T2), LANES);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn random_bytes_and_a_thousand_silent_callers_leave_no_state() {
     let status = gateways.status(Gateway::T2).expect("it answers in the midst of it");
     let half_open = status["callers"]["half_open"].as_u64().expect("a count");
     assert!(half_open <= 128, "{half_open} half-open");
-    assert_eq!(lanes_up(&gateways, Gateway::T2), 3, "the lanes notice nothing");
+    assert_eq!(lanes_up(&gateways, Gateway::T2), LANES, "the lanes notice nothing");
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 5_000_000);
     // The peer itself can come back while they are there: it takes its turn.
     gateways.kill9(Gateway::T1);

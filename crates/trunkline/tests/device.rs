@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
+use common::{LANES, check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
 use ipnet::IpNet;
 use trunkline_netlink::{Existing, Family, Handle, NetlinkError, Route, RouteFilter, RouteKind};
 use trunkline_testbed::machine;
@@ -166,7 +166,7 @@ fn a_removed_device_is_created_again() {
             check_stream(&scene.x, &scene.a, plan.a, 1_000_000);
         }
     }
-    assert_eq!(lanes_up(&gateways, Gateway::T1), 6, "lanes notice nothing of it");
+    assert_eq!(lanes_up(&gateways, Gateway::T1), 2 * LANES, "lanes notice nothing of it");
 }
 
 /// What a host blocks.
@@ -344,7 +344,7 @@ fn lanes_of_an_address_that_is_gone_end_at_once_and_a_new_one_is_used_at_once() 
     let Some((scene, gateways)) = start(test) else { return };
     let first_ended = |count| {
         wait_for("the lanes are back", SOON, &gateways, || {
-            lanes_up(&gateways, Gateway::T1) == 3 && lanes_up(&gateways, Gateway::T2) == 3
+            lanes_up(&gateways, Gateway::T1) == LANES && lanes_up(&gateways, Gateway::T2) == LANES
         });
         let log = gateways.log(Gateway::T1);
         assert_eq!(log.matches("this machine no longer has the address").count(), count, "{log}");
@@ -359,7 +359,7 @@ fn lanes_of_an_address_that_is_gone_end_at_once_and_a_new_one_is_used_at_once() 
         assert!(gone.elapsed() < Duration::from_secs(3), "{:?}", gone.elapsed());
         std::thread::sleep(Duration::from_secs(3));
         on_device(&scene.t1, WAN_DEVICE, |handle, wan| handle.add_address(wan, net(new), None));
-        first_ended(3 * (round + 1));
+        first_ended(LANES * (round + 1));
     }
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 100_000);
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use common::LANES;
 use common::site::{Directory, PROGRAM, ask, until};
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Process, veth};
@@ -73,7 +74,9 @@ impl Named {
     }
 
     fn wait_for_all_lanes(&self) {
-        until("all lanes are up", || self.lanes().iter().filter(|lane| lane["state"] == "up").count() == 3);
+        until("all lanes are up", || {
+            self.lanes().iter().filter(|lane| lane["state"] == "up").count() == LANES
+        });
     }
 }
 

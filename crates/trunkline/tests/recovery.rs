@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{lane, lanes_up, setup, sites, wait_for};
+use common::{LANES, lane, lanes_up, setup, sites, wait_for};
 use trunkline_testbed::lateness::{Lateness, PATIENCE};
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::namespace::Task;
@@ -138,7 +138,7 @@ fn cut_for(test: &str, cut: Duration) {
     let took = outage(&scene, &gateways, cut);
     assert_back(&lateness, "back after the cut", &took);
     wait_for("every lane is back", Duration::from_secs(10), &gateways, || {
-        Gateway::BOTH.iter().all(|gateway| lanes_up(&gateways, *gateway) == 3)
+        Gateway::BOTH.iter().all(|gateway| lanes_up(&gateways, *gateway) == LANES)
     });
 }
 
@@ -164,7 +164,7 @@ fn idle_lanes_are_there_after_a_link_was_down_for_five_seconds() {
     common::ip(&scene.t1, "link set wan up");
     common::check_stream(&scene.a, &scene.x, Plan::IPV4.x, 100_000);
     wait_for("every lane is up", Duration::from_secs(60), &gateways, || {
-        Gateway::BOTH.iter().all(|gateway| lanes_up(&gateways, *gateway) == 3)
+        Gateway::BOTH.iter().all(|gateway| lanes_up(&gateways, *gateway) == LANES)
     });
     for class in ["interactive", "tcp", "other"] {
         let established = lane(&gateways, Gateway::T1, class)["established"].as_u64();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use common::LANES;
 use common::site::{Directory, PROGRAM, status, until};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use serde_json::Value;
@@ -124,7 +125,7 @@ fn a_distant_peer_connects_during_a_flood_of_unauthenticated_callers() {
     };
     let _a = scene.directory.start(&scene.listener, "a", Stdio::null());
     let _b = scene.directory.start(&scene.peer, "b", Stdio::null());
-    until("all lanes are up", || scene.lanes_up() == 3);
+    until("all lanes are up", || scene.lanes_up() == LANES);
     let (stop, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let flooding = {
         let (stop, opened) = (Arc::clone(&stop), Arc::clone(&opened));
@@ -135,7 +136,7 @@ fn a_distant_peer_connects_during_a_flood_of_unauthenticated_callers() {
     scene.path.handle().cut();
     until("the lanes are down", || scene.lanes_up() == 0);
     scene.path.handle().restore();
-    until("all lanes are up again", || scene.lanes_up() == 3);
+    until("all lanes are up again", || scene.lanes_up() == LANES);
     assert!(!flooding.is_finished(), "the flood was still under way");
     stop.store(true, Ordering::Relaxed);
     flooding.join();

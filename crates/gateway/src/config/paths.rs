@@ -87,8 +87,7 @@ pub(super) fn check_classes(config: &Config, at: &At<'_>) {
     for (index, peer) in config.peers.iter().enumerate() {
         let count = peer.paths.len();
         if count > 1 && !config.trunk.fits_paths(count) {
-            let (lanes, queues) =
-                (config.trunk.lane_count() * count, config.trunk.edge_queue_count() * count);
+            let (lanes, queues) = config.trunk.counts_on_paths(count);
             at.key("peers").index(index).key("paths").report(
                 format!("make {lanes} lanes and {queues} edge queues to the peer in each shard"),
                 format!(

@@ -183,6 +183,7 @@ listen = "unix:/tmp/a.metrics"
         LaneGroup {
             name: "calls".into(),
             lanes: 2,
+            adaptive: false,
             congestion_control: named("bbr"),
             dscp: 46,
             compression: Compression::Off,

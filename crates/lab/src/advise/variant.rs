@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use trunkline_schema::{
-    Behaviour, ClassSpec, Classes, Delivery, Name, Protocol, QueueSpec, RuleSpec, Transport,
+    Behaviour, ClassSpec, Classes, Delivery, LaneCount, Name, Protocol, QueueSpec, RuleSpec, Transport,
 };
 use trunkline_trunk::TrunkPlan;
 
@@ -278,12 +278,16 @@ fn favour(trunk: &mut TrunkSpec, name: &str, change: impl Fn(&mut ClassSpec)) {
     });
 }
 
-/// The lanes of each group: what one of its classes says.
-fn lanes(classes: &[ClassSpec]) -> BTreeMap<&str, u32> {
+/// The lanes of each group: what one of its classes says, and `auto` where the path decides.
+fn lanes(classes: &[ClassSpec], auto: u32) -> BTreeMap<&str, u32> {
     let mut lanes = BTreeMap::new();
     for class in classes {
         let group = lanes.entry(class.lane_group()).or_insert(1);
-        *group = class.lanes.unwrap_or(*group);
+        match class.lanes {
+            Some(LaneCount::Number(number)) => *group = number,
+            Some(LaneCount::Auto) => *group = auto,
+            None => {}
+        }
     }
     lanes
 }
@@ -291,16 +295,17 @@ fn lanes(classes: &[ClassSpec]) -> BTreeMap<&str, u32> {
 /// So many lanes for each that there is.
 fn multiply(trunk: &mut TrunkSpec, times: u32) {
     let classes = trunk.classes.list();
-    let lanes = lanes(&classes);
+    let lanes = lanes(&classes, 1);
     each(trunk, |class| {
-        class.lanes = lanes.get(class.lane_group()).map(|lanes| lanes.saturating_mul(times));
+        let number = lanes.get(class.lane_group()).map(|lanes| lanes.saturating_mul(times));
+        class.lanes = number.map(LaneCount::Number);
     });
 }
 
 /// Whether a gateway would take them.
 fn has_lanes_enough(trunk: &TrunkSpec) -> bool {
     let classes = trunk.classes.list();
-    let lanes = lanes(&classes);
+    let lanes = lanes(&classes, TrunkPlan::ADAPTIVE_LANES.into());
     let all: u32 = lanes.values().sum();
     lanes.values().all(|lanes| *lanes <= MAX_LANES_OF_A_CLASS) && all as usize <= TrunkPlan::MAX_LANES
 }

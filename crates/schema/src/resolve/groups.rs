@@ -10,7 +10,7 @@ use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{CongestionControl, Delivery, LaneGroup, Transport, TrunkPlan};
 
 use super::{MAX_LANES, Resolver};
-use crate::words::CongestionControlName;
+use crate::words::{CongestionControlName, LaneCount};
 use crate::{At, ClassSpec};
 
 impl Resolver<'_> {
@@ -59,11 +59,14 @@ impl Resolver<'_> {
 
     fn group(&self, at: &At<'_>, members: &[(usize, &ClassSpec)], default: &CongestionControl) -> LaneGroup {
         for (place, spec) in members {
-            if spec.lanes.is_some_and(|lanes| !(1..=self.max_lanes.into()).contains(&lanes)) {
-                at.index(*place).key("lanes").refuse(format!("1 to {}", self.max_lanes));
+            if let Some(LaneCount::Number(lanes)) = spec.lanes
+                && !(1..=self.max_lanes.into()).contains(&lanes)
+            {
+                at.index(*place).key("lanes").refuse(format!("1 to {}, or \"auto\"", self.max_lanes));
             }
         }
         let lanes = agreed(at, members, "lanes", |spec| spec.lanes);
+        let lanes = lanes.unwrap_or(LaneCount::Number(1));
         let control = agreed(at, members, "congestion_control", |spec| {
             spec.congestion_control.as_ref().map(|name| name.0.clone())
         });
@@ -76,14 +79,22 @@ impl Resolver<'_> {
         } else {
             self.check_quic(at, members, delivery.unwrap_or_default());
         }
+        let congestion_control =
+            control.map_or_else(|| default.clone(), |name| named(&CongestionControlName(name)));
+        // Lanes of another one do not learn what the path loses.
+        let adaptive = lanes == LaneCount::Auto && congestion_control == CongestionControl::ByPath;
         // Lanes compress headers unless a class that rides on them is not to have it.
         let compresses = transport == Transport::Tcp
             && members.iter().all(|(_, spec)| spec.header_compression != Some(false));
         LaneGroup {
             name: members[0].1.lane_group().into(),
-            lanes: lanes.filter(|lanes| (1..=self.max_lanes.into()).contains(lanes)).unwrap_or(1) as u8,
-            congestion_control: control
-                .map_or_else(|| default.clone(), |name| named(&CongestionControlName(name))),
+            lanes: match lanes {
+                LaneCount::Number(lanes) if (1..=self.max_lanes.into()).contains(&lanes) => lanes as u8,
+                LaneCount::Auto if adaptive => TrunkPlan::ADAPTIVE_LANES,
+                LaneCount::Number(_) | LaneCount::Auto => 1,
+            },
+            adaptive,
+            congestion_control,
             dscp: dscp.unwrap_or(0),
             transport,
             delivery: delivery.unwrap_or_default(),

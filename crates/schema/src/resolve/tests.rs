@@ -65,7 +65,9 @@ fn a_trunk_that_says_nothing_is_the_shipped_default() {
     assert_eq!(classes, [("interactive", 5, "fq-codel"), ("tcp", 1, "trunk"), ("other", 0, "codel")]);
     assert!(plan.edge_pacing && plan.classes.iter().all(|class| class.filters_retransmissions));
     for (place, group) in plan.groups.iter().enumerate() {
-        assert_eq!((group.lanes, group.dscp, group.compression), (1, 0, Compression::On));
+        let lanes = if place == 1 { (4, true) } else { (1, false) };
+        assert_eq!((group.lanes, group.adaptive), lanes);
+        assert_eq!((group.dscp, group.compression), (0, Compression::On));
         assert_eq!(group.congestion_control, CongestionControl::ByPath);
         assert_eq!((plan.classes[place].group, &plan.classes[place].name), (place, &group.name));
     }

@@ -124,6 +124,8 @@ impl LaneControl {
     const CONNECTION_BURST: u64 = 10 * 1452;
     /// A lane with so many bytes in flight is busy though no packet waits for it.
     const BUSY_BYTES: usize = 16 * 1448;
+    /// Bytes in a packet of full size.
+    const SEGMENT: f64 = 1448.0;
 
     /// Takes the settings of a plan for `lane`, at first and whenever they change. A lane that goes by its path keeps
     /// what it has learnt and chosen.
@@ -311,6 +313,13 @@ impl LaneControl {
         let waiting = transmitter.has_backlog(lane);
         let queue = if self.edge_pacing { paths.has_queue(lane) } else { None };
         self.update_congestion_control(now, waiting, queue);
+        if transmitter.is_adaptive(lane)
+            && let Some((capacity, srtt)) = paths.lane_capacity(lane).zip(snapshot.srtt)
+        {
+            let lossy = self.path.as_ref().is_some_and(PathLoss::is_lossy);
+            let packets = if lossy { capacity.bytes_in(srtt) as f64 / Self::SEGMENT } else { 0.0 };
+            transmitter.handle_path_length(now, lane, packets);
+        }
         if self.edge_pacing {
             // A packet that has just come and finds room does not wait.
             let waiting = std::mem::take(&mut self.filled);

@@ -40,6 +40,12 @@ pub(super) enum Delay {
     WithoutPacing,
 }
 
+impl Delay {
+    /// Between two looks bytes wait in the connection for their pacing, the longer the lower the rate and the more lanes share it. The
+    /// whole delay has that at another rate than its base; without it, it may be taken for too long. A queue is in both.
+    pub(super) const ALL: [Delay; 2] = [Delay::Whole, Delay::WithoutPacing];
+}
+
 /// The arrivals of one lane by one signal.
 #[derive(Debug, Clone, Default)]
 struct SignalArrivals {
@@ -149,7 +155,8 @@ impl LaneArrivals {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PathDelay {
     unwrap: Unwrap,
-    pub(super) base: Option<BaseDelay>,
+    /// By [`Delay`].
+    pub(super) bases: [Option<BaseDelay>; 2],
     /// When it was measured last.
     pub(super) measured: Option<Instant>,
 }
@@ -161,11 +168,13 @@ impl PathDelay {
     /// Takes an arrival of a lane by this signal.
     pub(super) fn update(&mut self, now: Instant, lane: &mut LaneArrivals, arrival: Arrival) {
         if let Some(delay) = lane.update(now, arrival, |micros| self.unwrap.seconds(micros)) {
-            let base = self.base.get_or_insert_with(|| BaseDelay::new(now));
-            if delay - base.get() > Self::MAX_QUEUE {
-                *base = BaseDelay::new(now);
+            for (base, delay) in self.bases.iter_mut().zip([delay, delay - arrival.paced.as_secs_f64()]) {
+                let base = base.get_or_insert_with(|| BaseDelay::new(now));
+                if delay - base.get() > Self::MAX_QUEUE {
+                    *base = BaseDelay::new(now);
+                }
+                base.update(now, delay);
             }
-            base.update(now, delay);
             self.measured = Some(now);
         }
     }

@@ -291,6 +291,12 @@ impl Paths {
         self.shared.lock().get(*id).map(|path| path.mode())
     }
 
+    /// The capacity of the path of a lane; `None` before the first estimate, without edge pacing, or while another shard is at it.
+    pub(crate) fn lane_capacity(&self, lane: LaneId) -> Option<Rate> {
+        let Lane { id, .. } = self.lanes.get(lane.index())?;
+        self.shared.try_lock()?.get(*id)?.capacity()
+    }
+
     /// Whether the path of a lane has had a queue of late; `None` without edge pacing, or while another shard is at it.
     pub(crate) fn has_queue(&self, lane: LaneId) -> Option<bool> {
         let Lane { id, .. } = self.lanes.get(lane.index())?;

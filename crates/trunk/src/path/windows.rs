@@ -44,7 +44,7 @@ impl Default for Windows {
 
 impl Windows {
     /// As many are kept.
-    const COUNT: usize = 5;
+    pub(super) const COUNT: usize = 5;
     /// A queue stands if it is longer than the target in so many windows in a row.
     const STANDING: usize = 3;
 

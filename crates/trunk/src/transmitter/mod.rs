@@ -2,12 +2,15 @@
 
 mod edge_queue;
 mod flow_record;
+mod lanes_in_use;
 mod memory;
 mod paths;
 mod reconfiguration;
 mod report;
 mod retired;
 mod undelivered;
+
+use std::ops::Range;
 
 use trunkline_packet::{FlowHasher, Headers};
 use trunkline_queue::{FlowIndex, Item, Scheduler, Selection, Share, Touched};
@@ -20,6 +23,7 @@ use crate::path::EdgeQueueDemand;
 use crate::segment::Segment;
 use crate::{ClassId, ClassSettings, Classifier, LaneId, Over, TrunkPlan};
 use edge_queue::{Dropping, EdgeQueue, Entry, SequenceRange};
+use lanes_in_use::LanesInUse;
 use paths::ClassPaths;
 use retired::RetiredStats;
 use undelivered::Undelivered;
@@ -75,6 +79,8 @@ struct ClassState {
     /// Its edge queues: one for each lane of its group, from `first` on.
     first: usize,
     lanes: usize,
+    /// How many of them take packets, if not all.
+    in_use: Option<LanesInUse>,
     /// Which of several paths its flows take.
     paths: Option<ClassPaths>,
     admission: Option<Admission>,
@@ -93,15 +99,17 @@ impl ClassState {
         flow: Option<&mut Flow>,
         edge_queues: &mut [EdgeQueue<P>],
     ) -> usize {
-        if self.lanes == 1 {
+        let lanes = self.in_use.as_ref().map_or(self.lanes, LanesInUse::number);
+        if lanes == 1 {
             return self.first;
         }
-        let own = self.first..self.first + self.lanes;
+        let own = self.first..self.first + lanes;
         let known = flow.as_ref().and_then(|flow| flow.edge_queue()).filter(|index| own.contains(index));
         let is_open =
             |index: usize| self.paths.as_ref().is_none_or(|paths| paths.is_open(index - self.first));
         if let Some(index) = known.filter(|index| is_open(*index)) {
-            return index;
+            let spreads = self.in_use.as_ref().is_some_and(|in_use| in_use.spreads(now));
+            return if spreads { lighter(own, index, now, edge_queues) } else { index };
         }
         // The table takes the lower bits, the queues' buckets the middle ones.
         let offset = (hash >> 48) as usize;
@@ -119,11 +127,25 @@ impl ClassState {
     }
 }
 
+/// The lane among `own` to which a flow that is at `index` moves: one that has fewer flows even with this one, or else its own.
+fn lighter<P>(own: Range<usize>, index: usize, now: Instant, edge_queues: &mut [EdgeQueue<P>]) -> usize {
+    let flows = edge_queues[index].active.number(now);
+    let (fewest, other) =
+        own.map(|other| (edge_queues[other].active.number(now), other)).min().unwrap_or((flows, index));
+    if fewest + 1 >= flows {
+        return index;
+    }
+    edge_queues[index].active.handle_left();
+    edge_queues[other].active.handle_joined();
+    other
+}
+
 /// The sending half of a trunk: classifies packets, filters retransmissions, keeps each class in an edge queue until its
 /// lane has room, and shares lanes among classes.
 ///
 /// A *class* has one edge queue for each lane of its group. A flow keeps to one of the lanes: the one that had the fewest active flows
-/// of the class when it began. Where there are several paths, a path is chosen first
+/// of the class when it began. Of a group that is [adaptive](crate::LaneGroup::adaptive) a class uses one lane, and
+/// on a path that loses packets as many as it holds packets for. Where there are several paths, a path is chosen first
 /// ([`Placement`](crate::path::Placement)), and a flow keeps to its lane while its path is open to the class.
 ///
 /// Polling order, for each lane: after any number of [`handle_packet`](Transmitter::handle_packet) calls, and
@@ -191,6 +213,22 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     pub fn has_data_in_transit(&self, lane: LaneId) -> bool {
         !self.lanes[lane.index()].undelivered.is_empty()
+    }
+
+    /// Whether a class on the lane uses as many lanes as its path asks for.
+    pub(crate) fn is_adaptive(&self, lane: LaneId) -> bool {
+        let mut classes =
+            self.lanes[lane.index()].edge_queues.iter().map(|edge_queue| self.edge_queues[*edge_queue].class);
+        classes.any(|class| self.classes[class].in_use.is_some())
+    }
+
+    /// Takes how many packets the path of a lane holds, its capacity times a round trip; 0 if it loses none without being full.
+    pub(crate) fn handle_path_length(&mut self, now: Instant, lane: LaneId, packets: f64) {
+        for edge_queue in &self.lanes[lane.index()].edge_queues {
+            if let Some(in_use) = &mut self.classes[self.edge_queues[*edge_queue].class].in_use {
+                in_use.update(now, packets);
+            }
+        }
     }
 
     /// Takes a packet with these headers. What does not fit of a super-packet is cut

@@ -4,10 +4,11 @@ use trunkline_queue::{Queue, Scheduler};
 use trunkline_units::Instant;
 
 use super::edge_queue::EdgeQueue;
+use super::lanes_in_use::LanesInUse;
 use super::paths::ClassPaths;
 use super::{ClassState, Lane, Packet, Transmitter};
 use crate::admission::Admission;
-use crate::{ClassId, Classifier, LaneId, TrunkPlan};
+use crate::{ClassId, ClassSettings, Classifier, LaneId, TrunkPlan};
 
 impl<P: Packet> Transmitter<P> {
     /// Applies a new plan. A class with the same name keeps its counts and the places of its flows and, if its discipline stays, its
@@ -33,6 +34,12 @@ impl<P: Packet> Transmitter<P> {
         }
         let mut placements: Vec<Option<ClassPaths>> =
             old_classes.iter_mut().map(|class| class.paths.take()).collect();
+        let old_in_use: Vec<_> = old_classes.iter().map(|class| class.in_use).collect();
+        let in_use = |class: &ClassSettings, lanes: usize| {
+            let at = old_plan.classes.iter().position(|old| old.name == class.name);
+            let old = at.and_then(|at| *old_in_use.get(at)?);
+            LanesInUse::new(lanes).inheriting(old)
+        };
         let mut retired = |name: &str| {
             let at = old_plan.classes.iter().position(|old| *old.name == *name);
             at.and_then(|at| old_classes.get_mut(at))
@@ -80,9 +87,11 @@ impl<P: Packet> Transmitter<P> {
             if let (Some(paths), Some(old)) = (&mut paths, old_paths(&class.name)) {
                 paths.inherit(&old);
             }
+            let is_adaptive = self.plan.groups[class.group].adaptive && self.plan.path_count() == 1;
             self.classes.push(ClassState {
                 first,
                 lanes: lanes.len(),
+                in_use: is_adaptive.then(|| in_use(class, lanes.len())),
                 paths,
                 admission,
                 retired: retired(&class.name),

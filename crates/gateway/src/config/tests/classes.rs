@@ -64,6 +64,7 @@ fn classes_of_a_preset_have_a_lane_each_and_no_bounds() {
         let expected = LaneGroup {
             name: Arc::clone(&class.name),
             lanes: 1,
+            adaptive: false,
             congestion_control: CongestionControl::Named("bbr".into()),
             dscp: 0,
             compression: Compression::On,
@@ -74,6 +75,21 @@ fn classes_of_a_preset_have_a_lane_each_and_no_bounds() {
     }
     assert_eq!(config.trunk.groups.len(), 2);
     assert!(config.warnings().is_empty());
+}
+
+#[test]
+fn tcp_of_a_preset_has_lanes_by_its_path_where_these_learn_what_it_loses() {
+    let lanes = |text: &str| {
+        let groups = ok(text).trunk.groups;
+        groups.iter().map(|group| (group.lanes, group.adaptive)).collect::<Vec<_>>()
+    };
+    assert_eq!(lanes("classes = \"interactive\"\n"), [(1, false), (4, true), (1, false)]);
+    assert_eq!(lanes("classes = \"split\"\n"), [(4, true), (1, false)]);
+    let named = "classes = \"split\"\n[lanes]\ncongestion_control = \"cubic\"\n";
+    assert_eq!(lanes(named), [(1, false), (1, false)]);
+    assert_eq!(lanes(&two("lanes = \"auto\"", "")), [(4, true), (1, false)]);
+    let error = error(&two("lanes = \"many\"", ""));
+    assert!(error.contains("\"many\" is no number of lanes; allowed: 1 to 32, or \"auto\""), "{error}");
 }
 
 #[test]
@@ -195,6 +211,7 @@ fn classes_that_name_the_same_lane_share_it() {
         [LaneGroup {
             name: "site".into(),
             lanes: 2,
+            adaptive: false,
             congestion_control: CongestionControl::ByPath,
             dscp: 18,
             compression: Compression::On,
@@ -241,7 +258,7 @@ fn there_are_at_most_32_lanes_to_a_peer_in_a_shard() {
     assert_eq!(ok(&two("lanes = 31", "lanes = 1")).trunk.groups[0].lanes, 31);
     for wrong in [0, 33] {
         let error = error(&two(&format!("lanes = {wrong}"), ""));
-        assert!(error.contains(&format!("classes.a.lanes: is {wrong}; allowed: 1 to 32")));
+        assert!(error.contains(&format!("classes.a.lanes: is {wrong}; allowed: 1 to 32, or \"auto\"")));
     }
     let classes = |last: u8| {
         (1..=4).fold(String::new(), |text, number| {

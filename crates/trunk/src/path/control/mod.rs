@@ -1,9 +1,10 @@
 //! The controller of one path: what it carries for the trunk, and so what the trunk may send.
 //!
-//! docs/models/path-control.md has its law. *R* there is `rate`, *C* `capacity`, *q* `queue`, *T* `target()`, *N* `noise`, *A* the rate of
-//! [`Windows`], *L* `lag()`, *g* `growth`. Whose a queue is, is decided in `rivals`; what losses mean, in `losses`.
+//! docs/models/path-control.md has its law. *R* there is `rate`, *C* `capacity`, *q* `queue`, *T* `target()`, *N* [`Noise::deviation`],
+//! *A* the rate of [`Windows`], *L* `lag()`, *g* `growth`. Whose a queue is, is decided in `rivals`; what losses mean, in `losses`.
 
 mod losses;
+mod noise;
 mod rivals;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::status::{GroupStatus, PathChange, PathMode, PathStatus};
 use super::windows::{Allowed, CurrentWindow, Window, Windows};
 use crate::LaneId;
 use losses::{LossWatch, Losses};
+use noise::Noise;
 use rivals::{Competition, Drain, Excess, Probe};
 
 /// A lane on its path: its shard, and its number there.
@@ -105,13 +107,10 @@ pub struct PathControl {
     settled: f64,
     /// The capacity when the path was last full.
     full: f64,
-    /// The largest capacity ever.
-    peak: f64,
     queue: Option<f64>,
     /// When it was last longer than twice the target.
     queue_at: Option<Instant>,
-    /// The mean change of the queue between two windows, seconds.
-    noise: f64,
+    noise: Noise,
     updated: Option<Instant>,
     current: Option<CurrentWindow>,
     /// The mean time between two arrivals.
@@ -120,6 +119,7 @@ pub struct PathControl {
     allowed: Allowed,
     /// By how much the rate exceeds the capacity while there is no queue.
     growth: f64,
+    grew_at: Instant,
     /// Consecutive windows with a queue, while free.
     queued: u32,
     excess: Option<Excess>,
@@ -160,16 +160,16 @@ impl Default for PathControl {
             capacity: 0.0,
             settled: 0.0,
             full: 0.0,
-            peak: 0.0,
             queue: None,
             queue_at: None,
-            noise: 0.0,
+            noise: Noise::default(),
             updated: None,
             current: None,
             spacing: Duration::ZERO,
             windows: Windows::default(),
             allowed: Allowed::default(),
             growth: Self::MIN_GROWTH,
+            grew_at: Instant::ZERO,
             queued: 0,
             excess: None,
             losses: Losses::default(),
@@ -198,9 +198,6 @@ impl PathControl {
     /// The queue that is let stand: this, and the time of two packets.
     const MIN_TARGET: f64 = 0.002;
     const TARGET_BITS: f64 = 2.0 * 12_000.0;
-    /// And this many times the noise of the measurement, up to the maximum.
-    const NOISE_MARGIN: f64 = 3.0;
-    const MAX_TARGET: f64 = 0.015;
     /// The largest part by which the rate is below the capacity.
     const MAX_CUT: f64 = 0.3;
     /// The smallest and the largest part by which it is above the capacity while there is no queue.
@@ -216,8 +213,6 @@ impl PathControl {
     const MAX_WINDOW: Duration = Duration::from_secs(3);
     /// The path is no longer the one that was measured when it carries so many times what it did.
     const WIDER: f64 = 3.0;
-    /// Below this part of the largest capacity the lanes' pacing is no longer what it was when the base delay was measured.
-    const SLOW: f64 = 0.25;
     /// Reports that have not come for so long no longer count.
     const MAX_SILENCE: Duration = Duration::from_secs(1);
     /// The longest time, in seconds, for which an effect of the rate is waited for.
@@ -234,6 +229,8 @@ impl PathControl {
     /// A lane for which packets wait asks for so many times what it delivers, and this part of the rate.
     const MAX_RISE: f64 = 1.5;
     const MIN_RISE: f64 = 0.05;
+    /// One for which none waits need not wait for the next division when some come: it has so many times what it delivers, and this part.
+    const WAKING: f64 = 0.25;
     /// A grant that would change by no more than this part stays: each change costs a system call.
     const MIN_CHANGE: f64 = 0.002;
     /// A lane that carries less than this part of the arrivals says nothing of the queue.
@@ -395,28 +392,26 @@ impl PathControl {
         if self.mode == PathMode::Held { self.rate } else { self.windows.median_rate(3) }
     }
 
-    /// What of a delay counts. Between two looks bytes wait in the connection for their pacing, the longer the lower the rate. The base
-    /// delay has that of the rate at which it was measured. At a rate far below, the rest would look like a queue, and keep it low.
-    fn counted(&self) -> Delay {
-        if self.present_rate() < self.peak * Self::SLOW { Delay::WithoutPacing } else { Delay::Whole }
-    }
-
     /// The queue that is let stand, seconds.
     fn target(&self) -> f64 {
         let rate = self.present_rate();
         let packets = if rate > 0.0 { Self::TARGET_BITS / rate } else { 0.0 };
-        (Self::MIN_TARGET + packets).max(self.noise * Self::NOISE_MARGIN).min(Self::MAX_TARGET.max(packets))
+        self.noise.margin(Self::MIN_TARGET + packets)
     }
 
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
     fn queue_by(&mut self, now: Instant, signal: Signal) -> Option<f64> {
-        let base = self.delays[signal as usize].base.map(|base| base.get())?;
-        let (since, counted) = (now - self.filter(), self.counted());
+        let bases = self.delays[signal as usize].bases;
+        let since = now - self.filter();
         let total: f64 = self.lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum();
-        let lanes = self.lanes.iter_mut();
-        let heard = lanes.filter(|lane| lane.arrivals.mean_rate() >= total * Self::MIN_PART);
-        let delays = heard.filter_map(|lane| lane.arrivals.min_delay(signal, since, counted));
-        delays.map(|delay| (delay - base).max(0.0)).reduce(f64::max)
+        let queues = Delay::ALL.into_iter().map(|of| {
+            let base = bases[of as usize]?.get();
+            let lanes = self.lanes.iter_mut();
+            let heard = lanes.filter(|lane| lane.arrivals.mean_rate() >= total * Self::MIN_PART);
+            let delays = heard.filter_map(|lane| lane.arrivals.min_delay(signal, since, of));
+            delays.map(|delay| (delay - base).max(0.0)).reduce(f64::max)
+        });
+        queues.flatten().reduce(f64::min)
     }
 
     /// Whether lanes have repaired losses of late.
@@ -433,9 +428,7 @@ impl PathControl {
             queue = queue.into_iter().chain(other).reduce(f64::min);
         }
         let Some(queue) = queue else { return };
-        if let Some(before) = self.queue {
-            self.noise += ((queue - before).abs() - self.noise) / 32.0;
-        }
+        self.noise.update(now, self.filter(), queue);
         self.queue = Some(queue);
         if queue > 2.0 * self.target() {
             self.queue_at = Some(now);
@@ -447,7 +440,7 @@ impl PathControl {
 
     /// The base delays, by all signals.
     fn bases(&mut self) -> impl Iterator<Item = &mut BaseDelay> {
-        self.delays.iter_mut().filter_map(|delay| delay.base.as_mut())
+        self.delays.iter_mut().flat_map(|delay| &mut delay.bases).flatten()
     }
 
     /// Ends the window of the rate if it is long enough.
@@ -465,7 +458,11 @@ impl PathControl {
             return;
         }
         let arrived: f64 = self.lanes.iter().map(|lane| lane.arrivals.window_bits()).sum();
-        if arrived < Self::WINDOW_BITS && elapsed < Self::MAX_WINDOW {
+        // Of each lane that delivers, a packet more or less is counted.
+        let delivers = |lane: &&Lane| lane.arrivals.window_bits() > arrived * Self::MIN_PART;
+        let lanes = self.lanes.iter().filter(delivers).count().max(1);
+        let enough = Self::WINDOW_BITS * (lanes as f64).sqrt();
+        if arrived < enough && elapsed < Self::MAX_WINDOW {
             return;
         }
         self.current = Some(CurrentWindow::new(now));
@@ -491,6 +488,7 @@ impl PathControl {
             self.queued = 0;
             return;
         };
+        self.noise.end_window(queue);
         self.windows.push(Window { rate, waited, queue });
         self.allowed.push(now, self.rate);
         match self.mode {
@@ -504,7 +502,8 @@ impl PathControl {
     fn watch(&mut self, now: Instant, queue: f64, busy: bool, losses: Losses) {
         let short = queue <= 2.0 * self.target();
         if short && self.loss_watch.update(now, losses) && busy {
-            self.hold(now, self.windows.max_rate(Self::MIN_QUEUED as usize));
+            // When it loses, the lanes have slowed down.
+            self.hold(now, self.windows.max_rate(Windows::COUNT));
             self.set_change(PathChange::Losses { capacity: Self::rate(self.capacity) });
             return;
         }
@@ -558,8 +557,10 @@ impl PathControl {
         if queue > target || !waited || !carried || self.draining.is_some() || self.loss_watch.holds_back(now)
         {
             self.growth = Self::MIN_GROWTH;
-        } else if queue < target / 2.0 {
+        } else if queue < target / 2.0 && now.saturating_since(self.grew_at) >= self.lag() {
+            // Only once the last growth has had its effect.
             self.growth = (self.growth * 2.0).min(Self::MAX_GROWTH);
+            self.grew_at = now;
         }
         if queue <= target * 1.5 {
             self.settled = self.capacity;
@@ -575,7 +576,6 @@ impl PathControl {
     }
 
     fn update_rate(&mut self, now: Instant) {
-        self.peak = self.peak.max(self.capacity);
         let elapsed = now.saturating_since(self.updated.replace(now).unwrap_or(now));
         if self.mode != PathMode::Held {
             return;
@@ -625,8 +625,8 @@ impl PathControl {
         let waiting: f64 = lanes.filter(|(lane, _)| lane.demand.waiting).map(|(_, share)| share).sum();
         let mut changed = false;
         for (lane, share) in self.lanes.iter_mut().zip(&self.shares) {
-            // A lane that wakes up need not wait for the next division.
-            let mut grant = self.rate;
+            let waking = lane.arrivals.mean_rate() * Self::MAX_RISE + self.rate * Self::WAKING;
+            let mut grant = waking.min(self.rate);
             if lane.demand.waiting {
                 grant = share + if waiting > 0.0 { left * share / waiting } else { 0.0 };
                 if !lane.is_bounded(queue) {

@@ -140,7 +140,7 @@ impl PathControl {
             return;
         }
         let lossless = |losses: Losses| losses.are_usual(self.loss_watch.usual());
-        let unmoved = Self::UNMOVED.max(3.0 * self.noise);
+        let unmoved = Self::UNMOVED.max(3.0 * self.noise.deviation());
         // The path may have become longer.
         let steady = lossless(losses) && high - low <= unmoved;
         if !due && steady {
@@ -226,7 +226,7 @@ impl PathControl {
             None => {
                 let less = self.capacity < capacity * Self::LESS;
                 let due = now.saturating_since(ended) >= Self::MIN_EXCESS;
-                let base = self.delays[self.signal(now) as usize].base;
+                let [base, _] = self.delays[self.signal(now) as usize].bases;
                 let wanted = base.is_some_and(|base| base.wants_drain(now));
                 if queue <= 2.0 * target && (wanted || (less && due)) {
                     let until =
