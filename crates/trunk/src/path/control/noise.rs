@@ -68,32 +68,32 @@ mod tests {
 
     const FILTER: Duration = Duration::from_millis(40);
 
-    /// The margin after so many windows with these queues.
-    fn margin(windows: u64, queue: impl Fn(u64) -> f64) -> f64 {
+    /// The margin after so many windows with these queues, microseconds.
+    fn margin(windows: u64, queue: impl Fn(u64) -> f64) -> u64 {
         let mut noise = Noise::default();
         for window in 0..windows {
             noise.update(Instant::from_millis(window * 40), FILTER, queue(window));
             noise.end_window(queue(window));
         }
-        noise.margin(0.002)
+        (noise.margin(0.002) * 1e6).round() as u64
     }
 
     #[test]
     fn jitter_makes_the_margin_longer_and_a_queue_that_grows_does_not() {
-        assert_eq!(margin(1000, |_| 0.050), 0.002);
-        assert_eq!(margin(1000, |window| (window % 100) as f64 / 1000.0), 0.002);
+        assert_eq!(margin(1000, |_| 0.050), 2000);
+        assert_eq!(margin(1000, |window| (window % 100) as f64 / 1000.0), 2000);
         let jitter = |window: u64| Rng::new(window, "jitter").uniform() * 0.004;
         // The mean deviation of the middle one of three is a third of the range.
         let margin = margin(1000, |window| 0.010 + jitter(window));
-        assert!((0.005..0.008).contains(&margin), "{margin}");
+        assert!((5000..8000).contains(&margin), "{margin}");
     }
 
     #[test]
     fn the_margin_is_never_more_than_half_of_what_the_buffer_has_held() {
         let full = |window: u64| if window.is_multiple_of(3) { 0.006 } else { 0.001 };
-        assert_eq!(margin(1000, full), 0.003);
+        assert_eq!(margin(1000, full), 3000);
         let long = |window: u64| if window.is_multiple_of(3) { 0.200 } else { 0.001 };
-        assert_eq!(margin(1000, long), 0.015);
+        assert_eq!(margin(1000, long), 15_000);
     }
 
     #[test]
