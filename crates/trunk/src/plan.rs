@@ -115,6 +115,11 @@ impl LaneGroup {
         }
     }
 
+    /// Its lanes on each of so many paths, if it has these on one.
+    const fn lanes_on_each(&self, paths: usize) -> u8 {
+        if paths > 1 && self.adaptive { 1 } else { self.lanes }
+    }
+
     /// Whether its lanes deliver all that they take, whichever transport they ride on.
     pub fn is_reliable(&self) -> bool {
         self.transport == Transport::Tcp || self.delivery == Delivery::Reliable
@@ -159,18 +164,15 @@ impl TrunkPlan {
         let mut plan = TrunkPlan { paths, ..self.clone() };
         let count = plan.path_count() as u8;
         for group in &mut plan.groups {
-            if count > 1 && std::mem::take(&mut group.adaptive) {
-                group.lanes = 1;
-            }
-            group.lanes = group.lanes.saturating_mul(count);
+            group.lanes = group.lanes_on_each(count.into()).saturating_mul(count);
+            group.adaptive &= count == 1;
         }
         plan
     }
 
     /// How many lanes and edge queues a plan for one path has on several.
     pub fn counts_on_paths(&self, count: usize) -> (usize, usize) {
-        let lanes =
-            |group: &LaneGroup| if count > 1 && group.adaptive { 1 } else { usize::from(group.lanes) };
+        let lanes = |group: &LaneGroup| usize::from(group.lanes_on_each(count));
         let of_classes = self.classes.iter().filter_map(|class| self.groups.get(class.group).map(lanes));
         (self.groups.iter().map(lanes).sum::<usize>() * count, of_classes.sum::<usize>() * count)
     }

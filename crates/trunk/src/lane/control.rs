@@ -123,9 +123,9 @@ impl LaneControl {
     /// A connection in user space paces by its window, in bursts of so many bytes at least: ten packets (RFC 9002 §7.7).
     const CONNECTION_BURST: u64 = 10 * 1452;
     /// A lane with so many bytes in flight is busy though no packet waits for it.
-    const BUSY_BYTES: usize = 16 * 1448;
+    const BUSY_BYTES: usize = 16 * Self::SEGMENT;
     /// Bytes in a packet of full size.
-    const SEGMENT: f64 = 1448.0;
+    const SEGMENT: usize = 1448;
 
     /// Takes the settings of a plan for `lane`, at first and whenever they change. A lane that goes by its path keeps
     /// what it has learnt and chosen.
@@ -313,11 +313,11 @@ impl LaneControl {
         let waiting = transmitter.has_backlog(lane);
         let queue = if self.edge_pacing { paths.has_queue(lane) } else { None };
         self.update_congestion_control(now, waiting, queue);
-        if transmitter.is_adaptive(lane)
+        if transmitter.plan().group_of(lane).0.adaptive
             && let Some((capacity, srtt)) = paths.lane_capacity(lane).zip(snapshot.srtt)
         {
             let lossy = self.path.as_ref().is_some_and(PathLoss::is_lossy);
-            let packets = if lossy { capacity.bytes_in(srtt) as f64 / Self::SEGMENT } else { 0.0 };
+            let packets = if lossy { capacity.bytes_in(srtt) as f64 / Self::SEGMENT as f64 } else { 0.0 };
             transmitter.handle_path_length(now, lane, packets);
         }
         if self.edge_pacing {

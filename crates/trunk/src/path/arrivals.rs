@@ -32,19 +32,11 @@ pub struct Arrival {
     pub age: Option<Duration>,
 }
 
-/// What of a delay counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Delay {
-    Whole,
-    /// All but what was waited for the pacing.
-    WithoutPacing,
-}
-
-impl Delay {
-    /// Between two looks bytes wait in the connection for their pacing, the longer the lower the rate and the more lanes share it. The
-    /// whole delay has that at another rate than its base; without it, it may be taken for too long. A queue is in both.
-    pub(super) const ALL: [Delay; 2] = [Delay::Whole, Delay::WithoutPacing];
-}
+/// A delay, seconds: the whole, and all but what was waited for the pacing.
+///
+/// Between two looks bytes wait in the connection for their pacing, the longer the lower the rate and the more lanes share it. The whole
+/// delay has that at another rate than its base; without it, it may be taken for too long. A queue is in both.
+pub(super) type Delays = [f64; 2];
 
 /// The arrivals of one lane by one signal.
 #[derive(Debug, Clone, Default)]
@@ -52,37 +44,41 @@ struct SignalArrivals {
     last: Option<Arrival>,
     /// The arrival at which the present window of the rate began.
     window: Option<Arrival>,
-    /// Delays of late, seconds: when they were reported by our clock, how long, and the part that was waited for the pacing.
-    delays: VecDeque<(Instant, f64, f64)>,
+    /// Delays of late, and when they were reported by our clock.
+    delays: VecDeque<(Instant, Delays)>,
 }
 
 impl SignalArrivals {
     /// More delays than any window has.
     const MAX_DELAYS: usize = 64;
 
-    fn update(&mut self, now: Instant, arrival: Arrival, unwrapped: impl FnOnce(u32) -> f64) -> Option<f64> {
+    fn update(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        unwrapped: impl FnOnce(u32) -> f64,
+    ) -> Option<Delays> {
         if self.last.is_some_and(|last| arrival.at <= last.at || arrival.bytes < last.bytes) {
             return None;
         }
         self.last = Some(arrival);
         self.window.get_or_insert(arrival);
-        let delay = unwrapped(arrival.delay?);
+        let whole = unwrapped(arrival.delay?);
+        let delays = [whole, whole - arrival.paced.as_secs_f64()];
         if self.delays.len() == Self::MAX_DELAYS {
             self.delays.pop_front();
         }
-        self.delays.push_back((now, delay, arrival.paced.as_secs_f64()));
-        Some(delay)
+        self.delays.push_back((now, delays));
+        Some(delays)
     }
 
-    fn min_delay(&mut self, since: Instant, of: Delay) -> Option<f64> {
-        while self.delays.front().is_some_and(|(at, ..)| *at <= since) {
+    fn min_delays(&mut self, since: Instant) -> Option<Delays> {
+        while self.delays.front().is_some_and(|(at, _)| *at <= since) {
             self.delays.pop_front();
         }
-        let delays = self.delays.iter().map(|(_, delay, paced)| match of {
-            Delay::Whole => *delay,
-            Delay::WithoutPacing => delay - paced,
-        });
-        delays.reduce(f64::min)
+        let delays = self.delays.iter().map(|(_, delays)| *delays);
+        delays
+            .reduce(|[whole, rest], [other_whole, other_rest]| [whole.min(other_whole), rest.min(other_rest)])
     }
 
     fn window_bits(&self) -> f64 {
@@ -121,13 +117,13 @@ impl LaneArrivals {
         now: Instant,
         arrival: Arrival,
         unwrapped: impl FnOnce(u32) -> f64,
-    ) -> Option<f64> {
+    ) -> Option<Delays> {
         self.signals[arrival.signal as usize].update(now, arrival, unwrapped)
     }
 
-    /// The least delay by a signal that was reported after `since`, seconds.
-    pub(super) fn min_delay(&mut self, signal: Signal, since: Instant, of: Delay) -> Option<f64> {
-        self.signals[signal as usize].min_delay(since, of)
+    /// The least delays by a signal that were reported after `since`.
+    pub(super) fn min_delays(&mut self, signal: Signal, since: Instant) -> Option<Delays> {
+        self.signals[signal as usize].min_delays(since)
     }
 
     /// What has arrived in the present window, bits.
@@ -155,7 +151,7 @@ impl LaneArrivals {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PathDelay {
     unwrap: Unwrap,
-    /// By [`Delay`].
+    /// Of each of the [`Delays`].
     pub(super) bases: [Option<BaseDelay>; 2],
     /// When it was measured last.
     pub(super) measured: Option<Instant>,
@@ -167,8 +163,8 @@ impl PathDelay {
 
     /// Takes an arrival of a lane by this signal.
     pub(super) fn update(&mut self, now: Instant, lane: &mut LaneArrivals, arrival: Arrival) {
-        if let Some(delay) = lane.update(now, arrival, |micros| self.unwrap.seconds(micros)) {
-            for (base, delay) in self.bases.iter_mut().zip([delay, delay - arrival.paced.as_secs_f64()]) {
+        if let Some(delays) = lane.update(now, arrival, |micros| self.unwrap.seconds(micros)) {
+            for (base, delay) in self.bases.iter_mut().zip(delays) {
                 let base = base.get_or_insert_with(|| BaseDelay::new(now));
                 if delay - base.get() > Self::MAX_QUEUE {
                     *base = BaseDelay::new(now);
@@ -277,7 +273,8 @@ mod tests {
             age: None,
         };
         let mut arrive = |now, there, bytes, delay| {
-            lane.update(at(now), arrival(there, bytes, delay), |micros| f64::from(micros) / 1e6)
+            let delays = lane.update(at(now), arrival(there, bytes, delay), |micros| f64::from(micros) / 1e6);
+            delays.map(|[whole, _]| whole)
         };
         assert_eq!(arrive(1000, 5000, 0, Some(100)), Some(0.0001));
         // What was said later by our clock counts by the far end's.
@@ -286,7 +283,7 @@ mod tests {
         assert_eq!(arrive(1092, 5060, 40_000, Some(1)), None, "bytes do not become fewer");
         assert_eq!(lane.end_window(false) as u64, 8_000_000);
         assert_eq!(lane.end_window(false) as u64, 0, "nothing arrived since");
-        let mut since = |ms| lane.min_delay(Signal::OneWay, at(ms), Delay::Whole);
+        let mut since = |ms| lane.min_delays(Signal::OneWay, at(ms)).map(|[whole, _]| whole);
         assert_eq!((since(999), since(1000)), (Some(0.0001), None));
     }
 

@@ -18,11 +18,10 @@ pub(super) struct LanesInUse {
     /// What the path holds, packets, in the mean over times in which it loses some and others; `None` until its capacity is known.
     held: Option<f64>,
     updated: Instant,
-    /// When the number changed last.
-    changed: Instant,
-    grew: bool,
-    /// Until when it stays.
+    /// Until when the number stays.
     rests_until: Instant,
+    /// Until when flows may move to lanes that have fewer, since it has grown.
+    spreads_until: Instant,
 }
 
 impl LanesInUse {
@@ -42,7 +41,7 @@ impl LanesInUse {
     /// One of so many lanes, until the path is known.
     pub(super) const fn new(lanes: usize) -> Self {
         let at = Instant::ZERO;
-        LanesInUse { lanes, number: 1, held: None, updated: at, changed: at, grew: false, rests_until: at }
+        LanesInUse { lanes, number: 1, held: None, updated: at, rests_until: at, spreads_until: at }
     }
 
     /// The same, with what the class knows that had as many lanes before.
@@ -56,7 +55,7 @@ impl LanesInUse {
 
     /// Whether flows that have a lane may move to one that has fewer.
     pub(super) fn spreads(&self, now: Instant) -> bool {
-        self.grew && now.saturating_since(self.changed) < Self::SPREADING
+        now < self.spreads_until
     }
 
     /// Takes how many packets the path holds, 0 if it loses none without being full.
@@ -72,7 +71,10 @@ impl LanesInUse {
         if now >= self.rests_until && (wanted >= number * Self::MORE || wanted < number * Self::LESS) {
             let before = std::mem::replace(&mut self.number, (wanted as usize).clamp(1, self.lanes));
             if self.number != before {
-                (self.changed, self.grew, self.rests_until) = (now, self.number > before, now + Self::REST);
+                self.rests_until = now + Self::REST;
+            }
+            if self.number > before {
+                self.spreads_until = now + Self::SPREADING;
             }
         }
     }

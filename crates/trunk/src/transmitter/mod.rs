@@ -215,13 +215,6 @@ impl<P: Packet> Transmitter<P> {
         !self.lanes[lane.index()].undelivered.is_empty()
     }
 
-    /// Whether a class on the lane uses as many lanes as its path asks for.
-    pub(crate) fn is_adaptive(&self, lane: LaneId) -> bool {
-        let mut classes =
-            self.lanes[lane.index()].edge_queues.iter().map(|edge_queue| self.edge_queues[*edge_queue].class);
-        classes.any(|class| self.classes[class].in_use.is_some())
-    }
-
     /// Takes how many packets the path of a lane holds, its capacity times a round trip; 0 if it loses none without being full.
     pub(crate) fn handle_path_length(&mut self, now: Instant, lane: LaneId, packets: f64) {
         for edge_queue in &self.lanes[lane.index()].edge_queues {

@@ -8,7 +8,7 @@ use super::lanes_in_use::LanesInUse;
 use super::paths::ClassPaths;
 use super::{ClassState, Lane, Packet, Transmitter};
 use crate::admission::Admission;
-use crate::{ClassId, ClassSettings, Classifier, LaneId, TrunkPlan};
+use crate::{ClassId, Classifier, LaneId, TrunkPlan};
 
 impl<P: Packet> Transmitter<P> {
     /// Applies a new plan. A class with the same name keeps its counts and the places of its flows and, if its discipline stays, its
@@ -35,21 +35,18 @@ impl<P: Packet> Transmitter<P> {
         let mut placements: Vec<Option<ClassPaths>> =
             old_classes.iter_mut().map(|class| class.paths.take()).collect();
         let old_in_use: Vec<_> = old_classes.iter().map(|class| class.in_use).collect();
-        let in_use = |class: &ClassSettings, lanes: usize| {
-            let at = old_plan.classes.iter().position(|old| old.name == class.name);
-            let old = at.and_then(|at| *old_in_use.get(at)?);
+        let old_place = |name: &str| old_plan.classes.iter().position(|old| *old.name == *name);
+        let in_use = |name: &str, lanes: usize| {
+            let old = old_place(name).and_then(|at| *old_in_use.get(at)?);
             LanesInUse::new(lanes).inheriting(old)
         };
         let mut retired = |name: &str| {
-            let at = old_plan.classes.iter().position(|old| *old.name == *name);
-            at.and_then(|at| old_classes.get_mut(at))
+            old_place(name)
+                .and_then(|at| old_classes.get_mut(at))
                 .map(|old| std::mem::take(&mut old.retired))
                 .unwrap_or_default()
         };
-        let mut old_paths = |name: &str| {
-            let at = old_plan.classes.iter().position(|old| *old.name == *name);
-            at.and_then(|at| placements.get_mut(at)?.take())
-        };
+        let mut old_paths = |name: &str| old_place(name).and_then(|at| placements.get_mut(at)?.take());
         for (number, class) in self.plan.classes.iter().enumerate() {
             let lanes = self.plan.lanes(class.group);
             let first = self.edge_queues.len();
@@ -91,7 +88,7 @@ impl<P: Packet> Transmitter<P> {
             self.classes.push(ClassState {
                 first,
                 lanes: lanes.len(),
-                in_use: is_adaptive.then(|| in_use(class, lanes.len())),
+                in_use: is_adaptive.then(|| in_use(&class.name, lanes.len())),
                 paths,
                 admission,
                 retired: retired(&class.name),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::arrivals::{Arrival, BaseDelay, Delay, LaneArrivals, PathDelay, Signal};
+use super::arrivals::{Arrival, BaseDelay, Delays, LaneArrivals, PathDelay, Signal};
 use super::division::{Division, GroupShare, LaneRequest};
 use super::status::{GroupStatus, PathChange, PathMode, PathStatus};
 use super::windows::{Allowed, CurrentWindow, Window, Windows};
@@ -401,17 +401,17 @@ impl PathControl {
 
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
     fn queue_by(&mut self, now: Instant, signal: Signal) -> Option<f64> {
-        let bases = self.delays[signal as usize].bases;
+        let [whole_base, unpaced_base] = self.delays[signal as usize].bases;
+        let (whole_base, unpaced_base) = whole_base.zip(unpaced_base)?;
         let since = now - self.filter();
         let total: f64 = self.lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum();
-        let queues = Delay::ALL.into_iter().map(|of| {
-            let base = bases[of as usize]?.get();
-            let lanes = self.lanes.iter_mut();
-            let heard = lanes.filter(|lane| lane.arrivals.mean_rate() >= total * Self::MIN_PART);
-            let delays = heard.filter_map(|lane| lane.arrivals.min_delay(signal, since, of));
-            delays.map(|delay| (delay - base).max(0.0)).reduce(f64::max)
-        });
-        queues.flatten().reduce(f64::min)
+        let lanes = self.lanes.iter_mut();
+        let heard = lanes.filter(|lane| lane.arrivals.mean_rate() >= total * Self::MIN_PART);
+        let delays = heard.filter_map(|lane| lane.arrivals.min_delays(signal, since));
+        let longest = |[a, b]: Delays, [c, d]: Delays| [a.max(c), b.max(d)];
+        // Seconds by each of the two, of the lane that has most.
+        let [whole, unpaced] = delays.reduce(longest)?;
+        Some((whole - whole_base.get()).min(unpaced - unpaced_base.get()).max(0.0))
     }
 
     /// Whether lanes have repaired losses of late.
@@ -551,7 +551,10 @@ impl PathControl {
         }
         // Those that others cause are theirs.
         if self.competition.is_none() && self.loss_watch.update(now, losses) {
-            self.capacity = self.windows.max_rate(5).clamp(Self::MIN_RATE, self.capacity.max(Self::MIN_RATE));
+            self.capacity = self
+                .windows
+                .max_rate(Windows::COUNT)
+                .clamp(Self::MIN_RATE, self.capacity.max(Self::MIN_RATE));
         }
         let carried = self.windows.high_rate() >= self.rate.min(self.capacity) * Self::CARRIED;
         if queue > target || !waited || !carried || self.draining.is_some() || self.loss_watch.holds_back(now)
@@ -630,7 +633,7 @@ impl PathControl {
             if lane.demand.waiting {
                 grant = share + if waiting > 0.0 { left * share / waiting } else { 0.0 };
                 if !lane.is_bounded(queue) {
-                    // Nor one that has more to send than before.
+                    // Nor need one wait that has more to send than before.
                     grant = grant.max(lane.wanted(self.rate).min(self.rate));
                 }
             }
