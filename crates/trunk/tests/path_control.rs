@@ -28,6 +28,8 @@ struct Path {
     buffer: f64,
     /// The largest delay that is added to each report's least delay, seconds.
     jitter: f64,
+    /// What is added to all delays in 150 of 450 ms, as where data waits behind losses, seconds.
+    late: f64,
     /// Elastic rivals: windows of additive increase and multiplicative decrease, bits.
     rivals: Vec<f64>,
     /// Traffic that does not yield, bit/s.
@@ -107,6 +109,7 @@ impl Path {
             rtt: rtt_ms / 1e3,
             buffer: 0.050,
             jitter: 0.0,
+            late: 0.0,
             rivals: Vec::new(),
             inelastic: 0.0,
             eager: 1.3,
@@ -189,7 +192,8 @@ impl Path {
             *window += 8.0 * 12_000.0 * MS / round;
         }
         let queue = self.waiting.iter().sum::<f64>() / self.capacity;
-        let way_there = self.rtt / 2.0 + queue + self.rng.uniform() * self.jitter;
+        let late = if self.time / 150 % 3 == 0 { self.late } else { 0.0 };
+        let way_there = self.rtt / 2.0 + queue + self.rng.uniform() * self.jitter + late;
         let delays = [way_there + self.rtt / 2.0 + self.way_back, way_there];
         if self.stall > 0 {
             self.stall -= 1;
@@ -439,6 +443,39 @@ fn a_longer_path_is_seen_behind_a_burst() {
         let log = path.run(4000);
         let what = format!("reports {reports}: use {}, queue {} ms", log.utilisation(), log.mean_queue_ms());
         assert!(log.utilisation() >= 0.98 && log.mean_queue_ms() <= 4.0 && log.competing() == 0.0, "{what}");
+    }
+}
+
+/// Delays that vary are no sign that a queue drains, and what stays of them is none.
+#[test]
+fn a_longer_path_is_seen_through_delays_that_vary() {
+    for (jitter, late, longer) in
+        [(0.003, 0.0, 0.060), (0.010, 0.0, 0.090), (0.002, 0.080, 0.100), (0.0, 0.060, 0.080)]
+    {
+        let mut path = Path::new(50.0, 30.0);
+        path.jitter = jitter;
+        let _ = path.run(8000);
+        (path.rtt, path.late) = (longer, late);
+        let change = path.run(4000);
+        let log = path.run(8000);
+        let what =
+            format!("{jitter}, {late}, {longer}: {}, then {}", change.utilisation(), log.utilisation());
+        assert!(change.utilisation() >= 0.5 && log.utilisation() >= 0.8, "{what}");
+    }
+}
+
+/// A radio link that adapts: more capacity and a few milliseconds more, below the queue that would be judged.
+#[test]
+fn a_path_that_becomes_faster_and_a_little_longer_is_filled() {
+    for added in [0.0015, 0.003, 0.0045] {
+        let mut path = settled_with(10.0, 10.0, true);
+        path.capacity = 25e6;
+        path.rtt += 2.0 * added;
+        // One just above the target is seen once in the epoch of the base delay.
+        let change = path.run(if added < 0.004 { 3000 } else { 8000 });
+        let log = path.run(4000);
+        let what = format!("{added}: {}, then {}", change.utilisation(), log.utilisation());
+        assert!(log.utilisation() >= 0.95 && log.queue_ms(0.9) <= 12.0, "{what}");
     }
 }
 

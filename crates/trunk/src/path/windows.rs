@@ -55,11 +55,6 @@ impl Windows {
         self.0.push_back(window);
     }
 
-    /// The oldest one.
-    pub(super) fn first(&self) -> Option<&Window> {
-        self.0.front()
-    }
-
     /// The highest rate of the last `count`, bit/s.
     pub(super) fn max_rate(&self, count: usize) -> f64 {
         self.0.iter().rev().take(count).map(|window| window.rate).fold(0.0, f64::max)

@@ -21,9 +21,12 @@ impl Losses {
         self.lost = self.lost.saturating_add(more.lost);
     }
 
-    /// Whether no more is lost than twice `part`, and one segment.
+    /// A part that is lost by chance on paths that are called clean.
+    const CLEAN: f64 = 0.002;
+
+    /// Whether no more is lost than twice `part`, what is lost on a clean path, and one segment.
     pub(super) fn are_usual(self, part: f64) -> bool {
-        f64::from(self.lost) <= f64::from(self.sent) * 2.0 * part + 1.0
+        f64::from(self.lost) <= f64::from(self.sent) * (2.0 * part + Self::CLEAN) + 1.0
     }
 }
 
@@ -35,6 +38,8 @@ pub(super) struct LossWatch {
     lost: f64,
     /// The part that is lost when the path is not full.
     usual: f64,
+    /// Segments in windows without a queue, and those lost of them, which count less with each window.
+    quiet: (f64, f64),
     /// Windows left of the trial.
     trial: u32,
     /// The part that was lost when it began.
@@ -52,6 +57,8 @@ impl LossWatch {
     const LATE: u32 = 3;
     /// How much a window before the present one counts.
     const MEMORY: f64 = 0.75;
+    /// The same for what is lost without a queue.
+    const LONG_MEMORY: f64 = 0.98;
     /// So many segments are judged, with so many losses among them.
     const MIN_SENT: f64 = 60.0;
     const MIN_LOST: f64 = 4.0;
@@ -62,9 +69,19 @@ impl LossWatch {
     /// The bounds of the time for which the rate stays low.
     const REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(8));
 
-    /// The part that is lost when the path is not full.
-    pub(super) const fn usual(&self) -> f64 {
-        self.usual
+    /// Takes what was lost in a window without a queue.
+    pub(super) fn handle_quiet(&mut self, losses: Losses) {
+        let (sent, lost) = self.quiet;
+        self.quiet = (
+            sent * Self::LONG_MEMORY + f64::from(losses.sent),
+            lost * Self::LONG_MEMORY + f64::from(losses.lost),
+        );
+    }
+
+    /// The part that is lost without a queue.
+    pub(super) fn noise(&self) -> f64 {
+        let (sent, lost) = self.quiet;
+        self.usual.max(if sent > 0.0 { lost / sent } else { 0.0 })
     }
 
     /// Whether the rate is to be below the capacity.
@@ -135,7 +152,19 @@ mod tests {
     fn a_path_that_loses_because_it_is_full_is_held_back_most_of_the_time() {
         let (watch, low) = run(0.0, true, 2000);
         assert!(low > 1500, "{low} of 2000 windows");
-        assert!(watch.usual() < 0.005, "{}", watch.usual());
+        assert!(watch.usual < 0.005, "{}", watch.usual);
+    }
+
+    #[test]
+    fn what_is_lost_without_a_queue_is_noise() {
+        let mut watch = LossWatch::default();
+        assert!(watch.noise() < f64::EPSILON);
+        for _ in 0..200 {
+            watch.handle_quiet(Losses { sent: 100, lost: 1 });
+        }
+        assert!((watch.noise() - 0.01).abs() < 0.001, "{}", watch.noise());
+        assert!(Losses { sent: 1000, lost: 20 }.are_usual(watch.noise()));
+        assert!(!Losses { sent: 1000, lost: 50 }.are_usual(watch.noise()));
     }
 
     #[test]
@@ -146,6 +175,6 @@ mod tests {
         }
         let (watch, low) = run(0.10, false, 2000);
         assert!(low <= 10 * u64::from(LossWatch::TRIAL), "{low} windows");
-        assert!((0.06..0.11).contains(&watch.usual()), "{}", watch.usual());
+        assert!((0.06..0.11).contains(&watch.usual), "{}", watch.usual);
     }
 }

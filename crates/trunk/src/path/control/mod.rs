@@ -123,12 +123,16 @@ pub struct PathControl {
     /// Consecutive windows with a queue, while free.
     queued: u32,
     excess: Option<Excess>,
+    /// What arrived when the queue, which is near its target, was measured so first: bit/s, seconds.
+    standing: Option<(f64, f64)>,
     /// Of the present window.
     losses: Losses,
     loss_watch: LossWatch,
     draining: Option<Drain>,
     /// When the last drain ended, and the capacity when the path was last seen empty, bit/s.
     drained: (Instant, f64),
+    /// The longest queue since then, seconds.
+    longest: f64,
     competition: Option<Competition>,
     /// When the rate was last bounded.
     held_at: Instant,
@@ -172,10 +176,12 @@ impl Default for PathControl {
             grew_at: Instant::ZERO,
             queued: 0,
             excess: None,
+            standing: None,
             losses: Losses::default(),
             loss_watch: LossWatch::default(),
             draining: None,
             drained: (Instant::ZERO, 0.0),
+            longest: 0.0,
             competition: None,
             held_at: Instant::ZERO,
             probe_at: Instant::ZERO,
@@ -221,6 +227,9 @@ impl PathControl {
     const REPORT_AGE: Duration = Duration::from_millis(20);
     /// The path carries what the trunk sends if this part of it arrives.
     const CARRIED: f64 = 0.9;
+    /// A queue that varies by no more than this, in seconds, while so many times as much arrives is none.
+    const STILL: f64 = 0.0005;
+    const MORE: f64 = 1.08;
     /// A window in which nothing arrives for this time, and for so many times as long as between two arrivals, is left out.
     const MIN_GAP: Duration = Duration::from_millis(25);
     const GAP_FACTOR: u32 = 4;
@@ -285,7 +294,7 @@ impl PathControl {
         self.measure_queue(now);
         self.update_window(now);
         self.update_rate(now);
-        self.divide()
+        self.divide(now)
     }
 
     /// The rate at which a lane may send; `None` without a bound.
@@ -489,7 +498,7 @@ impl PathControl {
             return;
         };
         self.noise.end_window(queue);
-        self.windows.push(Window { rate, waited, queue });
+        self.windows.push(Window { rate, waited: waited || busy, queue });
         self.allowed.push(now, self.rate);
         match self.mode {
             PathMode::Free => self.watch(now, queue, busy, losses),
@@ -501,7 +510,11 @@ impl PathControl {
     /// Without a bound: whether the core gets a queue, or loses more than usual.
     fn watch(&mut self, now: Instant, queue: f64, busy: bool, losses: Losses) {
         let short = queue <= 2.0 * self.target();
-        if short && self.loss_watch.update(now, losses) && busy {
+        if short {
+            self.loss_watch.handle_quiet(losses);
+        }
+        // A trial begins only with a bound.
+        if short && busy && self.loss_watch.update(now, losses) {
             // When it loses, the lanes have slowed down.
             self.hold(now, self.windows.max_rate(Windows::COUNT));
             self.set_change(PathChange::Losses { capacity: Self::rate(self.capacity) });
@@ -565,6 +578,10 @@ impl PathControl {
             self.growth = (self.growth * 2.0).min(Self::MAX_GROWTH);
             self.grew_at = now;
         }
+        if queue <= target {
+            self.loss_watch.handle_quiet(losses);
+        }
+        let queue = self.look_at_standing(now, queue, recent);
         if queue <= target * 1.5 {
             self.settled = self.capacity;
             self.excess = None;
@@ -576,6 +593,31 @@ impl PathControl {
             self.judge(now, queue, losses);
         }
         self.drain(now, queue);
+    }
+
+    /// Behind a queue of ours no more arrives than before. If more and more does while the delay stays as it is, that is no queue. Returns
+    /// what is.
+    fn look_at_standing(&mut self, now: Instant, queue: f64, arrives: f64) -> f64 {
+        let target = self.target();
+        let unmoved = Self::STILL.max(self.noise.deviation());
+        let near = (target / 2.0..=target * 1.5).contains(&queue);
+        let (rate, first) = *self
+            .standing
+            .filter(|(_, first)| near && (queue - first).abs() <= unmoved)
+            .get_or_insert((arrives, queue));
+        self.standing = near.then_some((rate.min(arrives), first));
+        if !near || arrives < rate * Self::MORE {
+            return queue;
+        }
+        self.bases().for_each(|base| base.raise(now, queue));
+        (self.queue, self.standing) = (Some(0.0), None);
+        0.0
+    }
+
+    /// Whether the rate is below the capacity to see whether the queue drains.
+    fn drains(&self, now: Instant) -> bool {
+        self.draining.is_some_and(|drain| now < drain.until)
+            || self.excess.is_some_and(|excess| excess.settled.is_some())
     }
 
     fn update_rate(&mut self, now: Instant) {
@@ -590,7 +632,7 @@ impl PathControl {
         if self.loss_watch.holds_back(now) {
             factor = factor.min(1.0 - LossWatch::CUT);
         }
-        if self.draining.is_some_and(|drain| now < drain.until) {
+        if self.drains(now) {
             factor = factor.min(1.0 - Self::DRAIN_CUT);
         }
         let rate = self.probe.map_or(self.capacity * factor, |probe| probe.rate);
@@ -604,7 +646,7 @@ impl PathControl {
     }
 
     /// Divides the rate among the lanes. Whether a grant has changed.
-    fn divide(&mut self) -> bool {
+    fn divide(&mut self, now: Instant) -> bool {
         if self.mode != PathMode::Held {
             let mut changed = false;
             for lane in &mut self.lanes {
@@ -624,15 +666,19 @@ impl PathControl {
         }));
         self.division.divide(self.rate, &self.requests, &mut self.shares);
         let left = (self.rate - self.shares.iter().sum::<f64>()).max(0.0);
+        // Lanes that are granted more than the rate together may drain no queue.
+        let drains = self.drains(now);
+        let active =
+            |lane: &Lane| if drains { lane.demand.waiting || lane.demand.busy } else { lane.demand.waiting };
         let lanes = self.lanes.iter().zip(&self.shares);
-        let waiting: f64 = lanes.filter(|(lane, _)| lane.demand.waiting).map(|(_, share)| share).sum();
+        let active_share: f64 = lanes.filter(|(lane, _)| active(lane)).map(|(_, share)| share).sum();
         let mut changed = false;
         for (lane, share) in self.lanes.iter_mut().zip(&self.shares) {
             let waking = lane.arrivals.mean_rate() * Self::MAX_RISE + self.rate * Self::WAKING;
             let mut grant = waking.min(self.rate);
-            if lane.demand.waiting {
-                grant = share + if waiting > 0.0 { left * share / waiting } else { 0.0 };
-                if !lane.is_bounded(queue) {
+            if active(lane) {
+                grant = share + if active_share > 0.0 { left * share / active_share } else { 0.0 };
+                if !drains && !lane.is_bounded(queue) {
                     // Nor need one wait that has more to send than before.
                     grant = grant.max(lane.wanted(self.rate).min(self.rate));
                 }

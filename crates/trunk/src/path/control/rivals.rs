@@ -10,35 +10,72 @@ use super::PathControl;
 use super::losses::Losses;
 
 /// A time in which the queue is longer than the target.
+///
+/// Jitter, and data that waits behind a loss, add to the delay and never take anything from it. So the queue is judged by its floor, the
+/// shortest one of the last windows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Excess {
     /// The capacity when it began, bit/s.
     pub(super) capacity: f64,
-    pub(super) peak: f64,
-    /// Since when it has not fallen, and the shortest and the longest one since then.
-    pub(super) still_since: Instant,
-    pub(super) still: (f64, f64),
-    /// How much shorter the queue should have become by now, seconds.
+    since: Instant,
+    /// When the first phase ended, in which the queue got the floor from which it is to fall.
+    pub(super) settled: Option<Instant>,
+    /// The shortest queue of the first half of this phase, of its second half, and since then; seconds.
+    early: f64,
+    first: f64,
+    low: f64,
+    /// How much shorter the queue should have become since then, seconds.
     pub(super) drained: f64,
-    pub(super) losses: Losses,
-    /// What the lanes were allowed to send when the queue fell last, bit/s.
-    pub(super) allowed: f64,
+    losses: Losses,
+    /// What the lanes were allowed to send when it began, bit/s.
+    allowed: f64,
     /// Consecutive windows in which as much arrived as they were allowed.
-    pub(super) followed: u32,
+    followed: u32,
 }
 
 impl Excess {
-    pub(super) fn new(now: Instant, capacity: f64, queue: f64, allowed: f64) -> Self {
+    /// A queue that becomes shorter than this part of it within a lag needs no more than the usual law.
+    const FALLS: f64 = 0.92;
+    /// A queue drains if it has become shorter by this part of what it should have.
+    const DRAINS: f64 = 0.3;
+
+    fn new(now: Instant, capacity: f64, allowed: f64) -> Self {
         Excess {
-            allowed,
-            followed: 0,
             capacity,
-            peak: queue,
-            still_since: now,
-            still: (f64::INFINITY, 0.0),
+            since: now,
+            settled: None,
+            early: f64::INFINITY,
+            first: f64::INFINITY,
+            low: f64::INFINITY,
             drained: 0.0,
             losses: Losses::default(),
+            allowed,
+            followed: 0,
         }
+    }
+
+    /// Takes the queue of a window; a phase is a lag. Whether it becomes shorter as one of ours does: then what is left is judged anew.
+    fn falls(&mut self, now: Instant, phase: Duration, queue: f64) -> bool {
+        let age = now.saturating_since(self.since);
+        match self.settled {
+            None if age < phase => self.early = self.early.min(queue),
+            None => {
+                self.first = self.first.min(queue);
+                if age >= phase * 2 {
+                    if self.first <= self.early * Self::FALLS {
+                        return true;
+                    }
+                    (self.settled, self.drained) = (Some(now), 0.0);
+                }
+            }
+            Some(_) => self.low = self.low.min(queue),
+        }
+        self.drained >= self.first / 2.0 && self.first - self.low >= self.drained * Self::DRAINS
+    }
+
+    /// Whether the rate was low for long enough to show.
+    fn is_judged(&self, now: Instant, phase: Duration) -> bool {
+        self.settled.is_some_and(|at| now.saturating_since(at) >= phase * 2)
     }
 }
 
@@ -102,47 +139,47 @@ impl PathControl {
 
     /// A queue beyond the target: does it drain as it should?
     pub(super) fn judge(&mut self, now: Instant, queue: f64, losses: Losses) {
+        let phase = self.lag().max(Self::MIN_EXCESS / 4);
         let Some(excess) = &mut self.excess else {
-            self.excess = Some(Excess::new(now, self.capacity, queue, self.rate));
+            self.excess = Some(Excess::new(now, self.capacity, self.rate));
             return;
         };
-        if queue <= excess.peak / 2.0 {
-            // It drains, or it was that of a moment: what is left is judged anew.
-            *excess = Excess::new(now, self.capacity, queue, self.rate);
+        let is_probed = self.probe.is_some();
+        if excess.falls(now, phase, queue) && !is_probed {
+            *excess = Excess::new(now, self.capacity, self.rate);
             return;
         }
         // What arrives now was sent before it waited in the queue.
         let sent_at = now - Duration::from_secs_f64(self.age + queue);
         let then = self.allowed.at(sent_at).unwrap_or(f64::INFINITY);
-        let follows = self.windows.max_rate(1) >= then * Self::CARRIED;
-        let falls = self.windows.first().is_some_and(|first| first.queue - queue > Self::MIN_TARGET);
-        if falls {
-            (excess.still_since, excess.still) = (now, (f64::INFINITY, 0.0));
-            (excess.allowed, excess.followed) = (self.rate, 0);
-        } else {
-            excess.still = (excess.still.0.min(queue), excess.still.1.max(queue));
-            excess.followed = if follows { excess.followed + 1 } else { 0 };
-        }
+        let arrives = self.windows.max_rate(1);
+        // More than was sent then is what comes out of a queue of ours.
+        let follows = (then * Self::CARRIED..=then / Self::CARRIED).contains(&arrives);
+        excess.followed = if follows { excess.followed + 1 } else { 0 };
         excess.losses.add(losses);
-        excess.peak = excess.peak.max(queue);
-        let Excess { still_since, still: (low, high), capacity, peak, drained, losses, allowed, followed } =
-            *excess;
+        let is_judged = excess.is_judged(now, phase);
+        let Excess { capacity, early, first, low, drained, losses, allowed, followed, .. } = *excess;
         let due = match self.probe {
             Some(probe) => now >= probe.until,
-            None => {
-                now.saturating_since(still_since) >= Self::MIN_EXCESS.max(self.lag() * 4) && drained >= peak
-            }
+            None => is_judged && drained >= first + self.target(),
         };
         // Behind a queue of ours the path carries what it carries, however fast we send. If what arrives follows what we send all the way
         // down, others take the rest.
-        let shared = self.probe.is_none() && followed >= Self::FOLLOWED && then <= allowed * Self::SHARED;
+        let shared = !is_probed && is_judged && followed >= Self::FOLLOWED && then <= allowed * Self::SHARED;
         if !due && !shared {
             return;
         }
-        let lossless = |losses: Losses| losses.are_usual(self.loss_watch.usual());
+        let lossless = |losses: Losses| losses.are_usual(self.loss_watch.noise());
         let unmoved = Self::UNMOVED.max(3.0 * self.noise.deviation());
+        if !is_probed && first - low > unmoved {
+            // It drains, though others take a part of what we leave.
+            self.excess = Some(Excess::new(now, self.capacity, self.rate));
+            return;
+        }
         // The path may have become longer.
-        let steady = lossless(losses) && high - low <= unmoved;
+        let (first, low) = (first.min(early), low.min(queue));
+        let stays = |floor: f64| (floor - first).abs() <= unmoved;
+        let steady = lossless(losses) && stays(low) && stays(early);
         if !due && steady {
             return;
         }
@@ -156,11 +193,11 @@ impl PathControl {
         });
         if longer && steady {
             // The rate fell and the delay did not change at all: no queue does that.
-            self.bases().for_each(|base| base.raise(now, queue));
-            self.queue = Some(0.0);
+            self.bases().for_each(|base| base.raise(now, low));
+            self.queue = Some(queue - low);
             self.capacity = capacity;
             (self.competition, self.probe) = (None, None);
-            self.set_change(PathChange::Longer { delay: Duration::from_secs_f64(queue) });
+            self.set_change(PathChange::Longer { delay: Duration::from_secs_f64(low) });
             return;
         }
         self.mode = PathMode::Competing;
@@ -208,21 +245,24 @@ impl PathControl {
     pub(super) fn drain(&mut self, now: Instant, queue: f64) {
         let (target, lag) = (self.target(), self.lag());
         let (ended, capacity) = self.drained;
+        self.longest = self.longest.max(queue);
         match self.draining {
             Some(drain) if now >= drain.seen => {
                 let left = drain.shortest;
                 if (target / 2.0..=2.0 * target).contains(&left) {
                     self.bases().for_each(|base| base.raise(now, left));
                     self.queue = Some(queue - left);
-                    self.capacity = self.capacity.max(capacity);
+                    if self.longest <= 2.0 * target {
+                        self.capacity = self.capacity.max(capacity);
+                    }
                     self.excess = None;
                 }
                 self.bases().for_each(BaseDelay::handle_drained);
                 self.draining = None;
-                self.drained = (now, self.capacity);
+                (self.drained, self.longest) = ((now, self.capacity), 0.0);
             }
             Some(_) => {}
-            None if queue <= target / 2.0 => self.drained.1 = self.capacity,
+            None if queue <= target / 2.0 => (self.drained.1, self.longest) = (self.capacity, 0.0),
             None => {
                 let less = self.capacity < capacity * Self::LESS;
                 let due = now.saturating_since(ended) >= Self::MIN_EXCESS;
