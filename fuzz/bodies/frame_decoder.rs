@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trunkline_packet::Segmenter;
 use trunkline_trunk::frame::{Frame, FrameError, FrameHead, MAX_HEAD, MAX_PACKET, MIN_PACKET};
-use trunkline_trunk::{ArrivalReport, PeerId, Receiver};
+use trunkline_trunk::{ArrivalReport, PeerId, Receiver, SequenceNumber};
 
 /// The part of a packet that a receiver is shown.
 const PREFIX: usize = 256;
@@ -35,8 +35,17 @@ pub(crate) fn run(data: &[u8]) {
                 assert!(length < ArrivalReport::BYTES);
                 break;
             }
+            Err(FrameError::ShortNumber { length }) => {
+                assert!(length < SequenceNumber::BYTES);
+                break;
+            }
             Err(FrameError::Truncated { .. }) => unreachable!("a decoder cannot know that the stream ended"),
         };
+        if let (Frame::Number { .. }, Some(number)) = (frame, rest[len..].first_chunk()) {
+            let number = SequenceNumber::decode(number);
+            let _ = receiver.handle_number(number);
+            assert!(!receiver.handle_number(number), "no number passes twice");
+        }
         // What is in compressed frames is for the target `header_decompressor`.
         let Frame::Packet { head, context } = frame else {
             rest = rest[len..].get(frame.content_len()..).unwrap_or_default();

@@ -13,7 +13,7 @@ use trunkline_trunk::compress::{CompressError, Decompressor, DecompressorStats, 
 use trunkline_trunk::datagram::DatagramError;
 use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
 use trunkline_trunk::streams::StreamError;
-use trunkline_trunk::{ArrivalReport, ReceiveWindow, Receiver, Reporting};
+use trunkline_trunk::{ArrivalReport, ReceiveWindow, Receiver, Reporting, SequenceNumber};
 use trunkline_units::Instant;
 
 use crate::clock;
@@ -121,6 +121,8 @@ pub(crate) struct LaneRx {
     /// When to report what arrived, if the far end takes reports.
     reporting: Option<Reporting>,
     received: Option<ArrivalReport>,
+    /// The number of the next packet.
+    number: Option<SequenceNumber>,
     decompressor: Decompressor,
     stats: LaneRxStats,
 }
@@ -145,6 +147,7 @@ impl LaneRx {
             window: ReceiveWindow::default(),
             reporting: reports.then(Reporting::default),
             received: None,
+            number: None,
             decompressor: Decompressor::new(),
             stats: LaneRxStats::default(),
         })
@@ -347,8 +350,15 @@ impl LaneRx {
                 self.received = content.first_chunk().map(ArrivalReport::decode);
                 return Ok(());
             }
+            Frame::Number { .. } => {
+                self.number = content.first_chunk().map(SequenceNumber::decode);
+                return Ok(());
+            }
         };
         self.stats.frames += 1;
+        if self.number.take().is_some_and(|number| !receiver.handle_number(number)) {
+            return Ok(());
+        }
         let prefix = if restored.is_empty() { content } else { restored };
         let Ok((headers, offload)) = receiver.handle_frame(&head, prefix) else { return Ok(()) };
         if headers.protocol == protocol::TCP {

@@ -15,7 +15,7 @@ use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::path::LaneSign;
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, LaneConnection, LaneEdge, LaneId, LanePump,
-    LaneSnapshot, Paths, Served, Stalling, Transmitter, TrunkPlan,
+    LaneSnapshot, Paths, SequenceNumber, Served, Stalling, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -44,6 +44,8 @@ struct Socket {
     report: Option<ArrivalReport>,
     /// Packets handed over.
     frames: u64,
+    /// Whether the far end reads the numbers of packets, as it reads reports.
+    numbers: bool,
 }
 
 impl Socket {
@@ -92,6 +94,14 @@ impl LaneConnection for Connection<'_> {
     #[inline]
     fn has_space(&self) -> bool {
         self.socket.outbox.has_space()
+    }
+
+    fn announce(&mut self, number: SequenceNumber) -> Result<(), LaneError> {
+        // Without its number a packet that is sent twice arrives twice.
+        if self.socket.numbers {
+            self.socket.outbox.put_number(number, self.pool)?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -154,7 +164,8 @@ impl LaneTx {
         if reports {
             pump.expect_reports();
         }
-        let socket = Socket { fd, outbox: Outbox::new(sealer, compressor), report: None, frames: 0 };
+        let socket =
+            Socket { fd, outbox: Outbox::new(sealer, compressor), report: None, frames: 0, numbers: reports };
         LaneTx { serial, pump, socket, heard: (0, clock::now()) }
     }
 

@@ -45,6 +45,12 @@ const CLASS_FAMILIES: &[Family<Class>] = &[
         |c| count(c.filtered),
     ),
     (
+        "trunkline_class_copied_packets_total",
+        "counter",
+        "Copies of packets that another lane carries too.",
+        |c| count(c.copies),
+    ),
+    (
         "trunkline_class_fallback_packets_total",
         "counter",
         "Packets of flows over the limit of another class.",
@@ -440,6 +446,10 @@ fn received(page: &mut Page, status: &Status) {
     page.family("trunkline_received_bytes_total", "counter", "Bytes that came from the peer.");
     for peer in &status.peers {
         page.sample("trunkline_received_bytes_total", &[("peer", &peer.name)], peer.received.bytes);
+    }
+    page.family("trunkline_duplicate_packets_total", "counter", "Packets that another lane had brought.");
+    for peer in &status.peers {
+        page.sample("trunkline_duplicate_packets_total", &[("peer", &peer.name)], peer.received.duplicates);
     }
     page.family("trunkline_refused_packets_total", "counter", "Packets of the peer that were not let in.");
     for peer in &status.peers {

@@ -10,9 +10,9 @@
 
 use trunkline_packet::{Headers, Offload, Version, complete_checksum, mark_ce, trim};
 use trunkline_queue::Item;
-use trunkline_trunk::Packet;
 use trunkline_trunk::compress::{Compressor, MAX_FRAMED, Single};
 use trunkline_trunk::frame::MAX_HEAD;
+use trunkline_trunk::{Packet, PacketStore};
 
 /// Bytes before the content of a block: a TLS record header and a frame head fit.
 pub(crate) const FRONT: usize = 32;
@@ -291,6 +291,22 @@ impl PacketBuf {
         let start = payload - framed.len;
         self.head.0[start..payload].copy_from_slice(&room[..framed.len]);
         start..end
+    }
+}
+
+/// The memory of the packets that the edge has and drops.
+impl PacketStore<PacketBuf> for &mut Pool {
+    fn copy(&mut self, packet: &PacketBuf) -> Option<PacketBuf> {
+        // A packet of one segment that does not fit a head is fragmented before it comes here, or longer than any that is urgent.
+        if packet.len > HEAD_CONTENT {
+            return None;
+        }
+        let head = Pool::copy(self, packet.prefix())?;
+        Some(PacketBuf::new(head, Default::default(), packet.len, packet.offload))
+    }
+
+    fn release(&mut self, packet: PacketBuf) {
+        Pool::release(self, packet);
     }
 }
 

@@ -146,6 +146,8 @@ pub struct Received {
     pub refused_bad_offload: u64,
     /// Refused: a source address that is not among the peer's routes.
     pub refused_forged_source: u64,
+    /// Not passed on: another lane had brought them.
+    pub duplicates: u64,
 }
 
 /// One class towards one peer.
@@ -187,6 +189,8 @@ pub struct Class {
     pub filtered: u64,
     /// Bytes of these retransmissions.
     pub filtered_bytes: u64,
+    /// Copies of packets that another lane carries too, which `packets` counts as well.
+    pub copies: u64,
     /// Packets of flows over the limit of another class.
     pub admission_fallback: u64,
     /// Packets of refused flows, which were over the limit.

@@ -226,22 +226,30 @@ impl Sender {
         };
         let peer = &mut self.peers[index];
         let pool = &mut self.pool;
-        match peer.transmitter.handle_packet(now, &headers, packet, |packet| pool.release(packet)) {
-            Offered::Queued(lane) => {
-                match &peer.lanes[lane.index()] {
-                    Some(slot) if !slot.full => mark(&mut self.dirty_peers, peer, index, lane),
-                    Some(_) => {}
-                    None => self.queued_for_absent(now, index, lane),
-                }
-                if self.pool.shortage_bytes() > 0 {
-                    self.make_room(now);
-                }
-            }
+        match peer.transmitter.handle_packet(now, &headers, packet, &mut *pool) {
+            Offered::Queued(lane) => self.handle_queued(now, index, &[lane]),
+            Offered::Replicated(lanes) => self.handle_queued(now, index, &lanes),
             Offered::Dropped => {}
             Offered::Refused(packet) => {
                 self.refusals.answer(now, packet.prefix(), &headers);
                 pool.release(packet);
             }
+        }
+    }
+
+    /// A packet for the peer at `index` waits for these lanes.
+    #[inline]
+    fn handle_queued(&mut self, now: Instant, index: usize, lanes: &[LaneId]) {
+        for lane in lanes {
+            let peer = &mut self.peers[index];
+            match &peer.lanes[lane.index()] {
+                Some(slot) if !slot.full => mark(&mut self.dirty_peers, peer, index, *lane),
+                Some(_) => {}
+                None => self.queued_for_absent(now, index, *lane),
+            }
+        }
+        if self.pool.shortage_bytes() > 0 {
+            self.make_room(now);
         }
     }
 

@@ -149,6 +149,7 @@ fn defaults_of_lanes_and_classes_are_those_of_a_file_without_them() {
         ("priority", class.share.priority.to_string()),
         ("max_wait", class.max_wait.map_or("none".to_owned(), |wait| format!("{wait:?}"))),
         ("retransmission_filter", class.filters_retransmissions.to_string()),
+        ("replicate", class.replicates.to_string()),
         ("header_compression", (group.compression != Compression::Off).to_string()),
     ];
     let lanes = defaults("`[lanes]`: what all lanes have in common");
@@ -233,7 +234,7 @@ const STATUS: &str = r#"{
         "dropped_too_long": 0, "dropped_no_memory": 0, "dropped_device_queue": 0, "pool_bytes": 0 },
     "peers": [{ "name": "b", "public_key": "", "endpoint": null, "routes": [], "encryption": "tls",
         "received": { "packets": 0, "bytes": 0, "refused_malformed": 0, "refused_bad_offload": 0,
-            "refused_forged_source": 0 },
+            "refused_forged_source": 0, "duplicates": 0 },
         "classes": [] }],
     "callers": { "half_open": 0, "accepted": 0, "over_address_limit": 0, "over_total_limit": 0, "timed_out": 0,
         "unknown_key": 0, "failed": 0 }

@@ -135,6 +135,10 @@ pub struct ClassSpec {
     /// Whether retransmissions of data that is still in transit in the trunk are dropped; yes, for lanes that lose nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmission_filter: Option<bool>,
+    /// Whether its packets are sent over two lanes on a path that loses some, as long as the copies are a small part of what the path
+    /// carries; the far site passes on what comes first; no. For lanes of TCP, which are two then, or more as `lanes` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicate: Option<bool>,
     /// Whether headers are compressed where that pays; yes, for lanes of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_compression: Option<bool>,

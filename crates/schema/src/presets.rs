@@ -43,7 +43,11 @@ impl Preset {
         let rest = |name| ClassSpec { queue: QueueSpec::of("codel"), ..ClassSpec::new(name) };
         match self {
             Preset::Interactive => {
-                let interactive = ClassSpec { rules: Some(interactive()), ..ClassSpec::new("interactive") };
+                let interactive = ClassSpec {
+                    rules: Some(interactive()),
+                    replicate: Some(true),
+                    ..ClassSpec::new("interactive")
+                };
                 vec![interactive, tcp(), rest("other")]
             }
             Preset::Split => vec![tcp(), rest("udp")],

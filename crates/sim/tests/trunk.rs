@@ -297,6 +297,55 @@ fn a_lane_of_datagrams_retransmits_nothing_and_keeps_the_users_round_trip_short(
     assert!((0.003..=0.007).contains(&lost(&controlled)), "{controlled:?}");
 }
 
+/// A little traffic over a path that loses packets: it waits for none of them, and each packet arrives once.
+#[test]
+fn packets_over_two_lanes_wait_only_for_what_both_of_them_lose() {
+    let measure = |replicates: bool| {
+        let link = wan().loss(Loss::Uniform(0.005));
+        let mut sites = sites(7, &link, |settings| {
+            for plan in &mut settings.plans {
+                plan.edge_pacing = true;
+                (plan.groups[0].lanes, plan.groups[0].adaptive) = (2, true);
+                plan.classes[0].replicates = replicates;
+            }
+        });
+        let [a, b] = sites.hosts;
+        let mut send = |start| {
+            let timing = Timing::Constant(Rate::from_mbit(0.06));
+            let start = Duration::from_secs(start);
+            sites.network.udp(UdpTraffic {
+                from: a,
+                to: b,
+                port: 9,
+                dscp: 0,
+                data: 200,
+                start,
+                stop: None,
+                timing,
+            })
+        };
+        // The first ones find out that the path loses packets.
+        let _ = send(1);
+        let source = send(60);
+        sites.network.run_for(Duration::from_secs(200));
+        let datagrams = *sites.network.datagrams(source).expect("a source of datagrams");
+        let [there, back] = [0, 1].map(|side| sites.network.trunk_report(sites.trunk, side));
+        (datagrams, there.classes[0].stats.copies, back.receiver.duplicates)
+    };
+    let ((alone, no_copies, none), (replicated, copies, duplicates)) = (measure(false), measure(true));
+    assert_eq!((no_copies, none), (0, 0));
+    let waited = |flow: &trunkline_workload::Datagrams| {
+        flow.delay_sum / flow.received as u32 - flow.delay_min.unwrap_or_default()
+    };
+    let (alone_waited, waited) = (waited(&alone), waited(&replicated));
+    assert!(alone_waited > waited * 8, "{alone_waited:?} a packet alone, {waited:?} over two lanes");
+    assert!(
+        replicated.received <= replicated.sent && replicated.sent - replicated.received < 5,
+        "{replicated:?}"
+    );
+    assert!(copies > 5000 && copies - duplicates < 20, "{copies} copies, {duplicates} of them left out");
+}
+
 /// Bytes of a lane of datagrams, and of a TCP beside it that begins so much later.
 fn beside_each_other(later: Duration) -> (f64, f64) {
     let mut network = Network::new(9);

@@ -129,6 +129,8 @@ pub struct ClassSettings {
     /// Whether retransmissions of data that is still in transit in the trunk are dropped. For lanes that deliver all
     /// they take.
     pub filters_retransmissions: bool,
+    /// Whether its packets are sent over two lanes where the path loses some. For lanes over TCP, at least two of them.
+    pub replicates: bool,
     /// Packets that have waited at the edge for longer are dropped.
     pub max_wait: Option<Duration>,
     /// Which paths its flows take, where there are several.
@@ -146,6 +148,7 @@ impl ClassSettings {
             share: Share::default(),
             admission: None,
             filters_retransmissions: true,
+            replicates: false,
             max_wait: None,
             paths: PathPolicy::default(),
         }

@@ -21,6 +21,7 @@
 //! | 0x12 | UDP super-packet | the same |
 //! | 0x18, 0x19 | as 0x10, 0x11, with CWR on the first segment | the same |
 //! | 0x20 | none: an [arrival report](crate::ArrivalReport) | time, bytes: 2 × u64, as content |
+//! | 0x21 | none: the [number](crate::SequenceNumber) of the next packet | space, number: 2 × u32, as content |
 //! | 0x80 to 0xff | compressed: [`compress`](crate::compress) | none |
 //!
 //! Of a compressed packet the length counts what it was compressed to.
@@ -30,7 +31,7 @@
 use thiserror::Error;
 use trunkline_packet::{Offload, SegmentKind, Segmentation};
 
-use crate::ArrivalReport;
+use crate::{ArrivalReport, SequenceNumber};
 
 /// The maximum number of bytes before the packet.
 pub const MAX_HEAD: usize = 11;
@@ -50,6 +51,7 @@ const TCP6: u8 = 0x11;
 const UDP: u8 = 0x12;
 const ECN: u8 = 0x08;
 const REPORT: u8 = 0x20;
+const NUMBER: u8 = 0x21;
 /// Set in the kind of compressed packets; the other bits say how to read them.
 const COMPRESSED: u8 = 0x80;
 
@@ -65,6 +67,15 @@ pub enum FrameError {
     /// No IP packet is so short.
     #[error("a frame of {length} bytes holds no IP packet: at least {MIN_PACKET} are needed")]
     TooShort {
+        /// Its length.
+        length: usize,
+    },
+    /// A number has more bytes.
+    #[error(
+        "a frame of {length} bytes holds no sequence number: at least {} are needed",
+        SequenceNumber::BYTES
+    )]
+    ShortNumber {
         /// Its length.
         length: usize,
     },
@@ -116,6 +127,11 @@ pub enum Frame {
     /// No packet: an [`ArrivalReport`].
     Report {
         /// Bytes that follow: its fields, and what another version may add to them.
+        len: usize,
+    },
+    /// No packet: the [`SequenceNumber`] of the next one.
+    Number {
+        /// Bytes that follow: the number, and what another version may add to it.
         len: usize,
     },
 }
@@ -189,13 +205,24 @@ pub fn encode_report(report: &ArrivalReport) -> [u8; REPORT_BYTES] {
     frame
 }
 
+/// Bytes of a sequence number's frame.
+pub const NUMBER_BYTES: usize = 3 + SequenceNumber::BYTES;
+
+/// The frame of a sequence number.
+pub fn encode_number(number: SequenceNumber) -> [u8; NUMBER_BYTES] {
+    let mut frame = [0; NUMBER_BYTES];
+    frame[..3].copy_from_slice(&[0, SequenceNumber::BYTES as u8, NUMBER]);
+    frame[3..].copy_from_slice(&number.encode());
+    frame
+}
+
 impl Frame {
     /// Bytes that follow the head.
     #[inline]
     pub const fn content_len(&self) -> usize {
         match self {
             Frame::Packet { head, .. } => head.packet_len,
-            Frame::Compressed { len, .. } | Frame::Report { len } => *len,
+            Frame::Compressed { len, .. } | Frame::Report { len } | Frame::Number { len } => *len,
         }
     }
 
@@ -211,6 +238,12 @@ impl Frame {
             return match length {
                 ..ArrivalReport::BYTES => Err(FrameError::ShortReport { length }),
                 len => Ok(Some((Frame::Report { len }, 3))),
+            };
+        }
+        if *kind == NUMBER {
+            return match length {
+                ..SequenceNumber::BYTES => Err(FrameError::ShortNumber { length }),
+                len => Ok(Some((Frame::Number { len }, 3))),
             };
         }
         if length < MIN_PACKET {
@@ -340,6 +373,15 @@ mod tests {
         assert_eq!(Frame::decode(&[0, 15, 0x20]), Err(FrameError::ShortReport { length: 15 }));
     }
 
+    #[test]
+    fn the_number_of_the_next_packet_is_a_frame_of_its_own() {
+        let number = SequenceNumber { space: 1, number: 2 };
+        let frame = encode_number(number);
+        assert_eq!(Frame::decode(&frame), Ok(Some((Frame::Number { len: 8 }, 3))));
+        assert_eq!(frame[3..], number.encode());
+        assert_eq!(Frame::decode(&[0, 7, 0x21]), Err(FrameError::ShortNumber { length: 7 }));
+    }
+
     /// The vectors of docs/wire-format.md.
     #[test]
     fn the_published_vectors_hold() {
@@ -358,6 +400,8 @@ mod tests {
         }
         let report = encode_report(&ArrivalReport { at: 1_000_000, bytes: 65_536 });
         assert_eq!(report, *b"\x00\x10\x20\0\0\0\0\0\x0f\x42\x40\0\0\0\0\0\x01\0\0");
+        let number = encode_number(SequenceNumber { space: 0xa1b2_c3d4, number: 258 });
+        assert_eq!(number, *b"\x00\x08\x21\xa1\xb2\xc3\xd4\0\0\x01\x02");
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod path;
 pub mod path_tail;
 mod plan;
 mod receiver;
+mod replication;
 mod routes;
 mod rtt;
 mod segment;
@@ -39,8 +40,9 @@ pub use path::{
 };
 pub use plan::{CongestionControl, Delivery, LaneGroup, LaneId, Transport, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
+pub use replication::SequenceNumber;
 pub use routes::{PeerId, RouteTable};
 pub use transmitter::{
-    ClassReport, EdgeQueueReport, EdgeQueueStats, FlowReport, Offered, Packet, PathConditions, Poll,
-    Transmitter,
+    ClassReport, EdgeQueueReport, EdgeQueueStats, FlowReport, Offered, Packet, PacketStore, PathConditions,
+    Poll, Transmitter,
 };

@@ -143,6 +143,8 @@ pub struct TrunkPlan {
 impl TrunkPlan {
     /// The lanes of an adaptive group.
     pub const ADAPTIVE_LANES: u8 = 4;
+    /// The lanes of one whose packets are sent twice, unless it has more.
+    pub const REPLICATING_LANES: u8 = 2;
     /// The maximum number of classes.
     pub const MAX_CLASSES: usize = 16;
     /// The maximum number of lanes of all groups together.

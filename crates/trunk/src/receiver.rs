@@ -5,7 +5,8 @@ use thiserror::Error;
 use trunkline_packet::{Headers, Offload, OffloadError, PacketError};
 
 use crate::frame::FrameHead;
-use crate::{PeerId, RouteTable};
+use crate::replication::Elimination;
+use crate::{PeerId, RouteTable, SequenceNumber};
 
 /// Why a packet that came in a sound frame is not passed on. Counted by kind; the lane lives on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -36,6 +37,8 @@ pub struct ReceiverStats {
     pub bad_offload: u64,
     /// Packets refused as [`Refusal::ForgedSource`].
     pub forged_source: u64,
+    /// Packets left out because another lane had brought them.
+    pub duplicates: u64,
 }
 
 /// The receiving half of a trunk: decides which packets of a peer may enter this site.
@@ -50,13 +53,20 @@ pub struct Receiver {
     owners: Arc<RouteTable<PeerId>>,
     /// The source of the last packet that was accepted: most come in runs from one, and are not looked up again.
     last_source: Option<IpAddr>,
+    elimination: Elimination,
     stats: ReceiverStats,
 }
 
 impl Receiver {
     /// A receiver of what `peer` sends. `owners` says to whom each address belongs; all receivers of a site share it.
     pub fn new(peer: PeerId, owners: Arc<RouteTable<PeerId>>) -> Self {
-        Receiver { peer, owners, last_source: None, stats: ReceiverStats::default() }
+        Receiver {
+            peer,
+            owners,
+            last_source: None,
+            elimination: Elimination::default(),
+            stats: ReceiverStats::default(),
+        }
     }
 
     /// Takes a new table, and the place that the peer has in it, and keeps the counts.
@@ -67,6 +77,13 @@ impl Receiver {
     /// What has come so far.
     pub const fn stats(&self) -> &ReceiverStats {
         &self.stats
+    }
+
+    /// Whether the packet with this number is to be passed on: it is the first one with it.
+    pub fn handle_number(&mut self, number: SequenceNumber) -> bool {
+        let is_first = self.elimination.is_first(number);
+        self.stats.duplicates += u64::from(!is_first);
+        is_first
     }
 
     /// Judges the packet behind `head`, of which `prefix` holds the headers at least. `Ok` gives its headers and

@@ -169,6 +169,7 @@ listen = "unix:/tmp/a.metrics"
             },
             admission: Some(AdmissionSettings { limit: 100, over: Over::Class(ClassId(2)) }),
             filters_retransmissions: false,
+            replicates: false,
             max_wait: Some(Duration::from_millis(150)),
             paths: PathPolicy::Spread,
         }

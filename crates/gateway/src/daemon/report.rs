@@ -121,6 +121,7 @@ impl Daemon {
                 total.refused_malformed += stats.malformed;
                 total.refused_bad_offload += stats.bad_offload;
                 total.refused_forged_source += stats.forged_source;
+                total.duplicates += stats.duplicates;
             }
             let sent = reports.sent.get(&config.public_key).map_or(&[][..], Vec::as_slice);
             let mut flow_table = FlowTable::default();
@@ -222,6 +223,7 @@ impl Daemon {
             class.filtered += report.stats.filtered;
             class.filtered_bytes += report.stats.filtered_bytes;
             class.refused += report.stats.refused;
+            class.copies += report.stats.copies;
             class.admission_fallback += report.stats.moved;
             sojourn.merge(&report.queue.sojourn);
             for lane in &report.lanes {

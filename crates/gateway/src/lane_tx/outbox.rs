@@ -5,9 +5,9 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use trunkline_trunk::ArrivalReport;
 use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
-use trunkline_trunk::frame::encode_report;
+use trunkline_trunk::frame::{encode_number, encode_report};
+use trunkline_trunk::{ArrivalReport, SequenceNumber};
 
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
@@ -84,6 +84,18 @@ impl Outbox {
             self.push(block, FRONT, FRONT + frame.len());
         }
         Ok(true)
+    }
+
+    /// Adds the number of the next packet. Without memory for it the packet goes without, and may come twice.
+    pub(super) fn put_number(&mut self, number: SequenceNumber, pool: &mut Pool) -> Result<(), RecordError> {
+        let frame = encode_number(number);
+        if self.sealer.is_some() {
+            return self.stage(&frame, pool);
+        }
+        if let Some(block) = pool.copy(&frame) {
+            self.push(block, FRONT, FRONT + frame.len());
+        }
+        Ok(())
     }
 
     fn push(&mut self, block: Block, start: usize, end: usize) {

@@ -264,6 +264,7 @@ fn key(place: &str, spec: &TrunkSpec) -> String {
         Some(("queue", rest)) => format!("queue.{}", queue_key(rest)),
         Some(("share", rest)) => rest.to_owned(),
         _ if rest == "filters_retransmissions" => "retransmission_filter".to_owned(),
+        _ if rest == "replicates" => "replicate".to_owned(),
         _ => rest.to_owned(),
     };
     format!("classes[{number}].{rest}")

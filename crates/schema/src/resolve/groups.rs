@@ -66,7 +66,11 @@ impl Resolver<'_> {
             }
         }
         let lanes = agreed(at, members, "lanes", |spec| spec.lanes);
-        let lanes = lanes.unwrap_or(LaneCount::Number(1));
+        let replicates = members.iter().any(|(_, spec)| spec.replicate == Some(true));
+        let (lanes, most) = match lanes {
+            None if replicates => (LaneCount::Auto, TrunkPlan::REPLICATING_LANES),
+            lanes => (lanes.unwrap_or(LaneCount::Number(1)), TrunkPlan::ADAPTIVE_LANES),
+        };
         let control = agreed(at, members, "congestion_control", |spec| {
             spec.congestion_control.as_ref().map(|name| name.0.clone())
         });
@@ -74,6 +78,9 @@ impl Resolver<'_> {
         let transport = agreed(at, members, "transport", |spec| spec.transport.map(Transport::from));
         let transport = transport.unwrap_or_default();
         let delivery = agreed(at, members, "delivery", |spec| spec.delivery.map(Delivery::from));
+        if replicates {
+            check_replication(at, members, lanes, transport);
+        }
         if transport == Transport::Tcp {
             refuse_delivery(at, members);
         } else {
@@ -90,7 +97,7 @@ impl Resolver<'_> {
             name: members[0].1.lane_group().into(),
             lanes: match lanes {
                 LaneCount::Number(lanes) if (1..=self.max_lanes.into()).contains(&lanes) => lanes as u8,
-                LaneCount::Auto if adaptive => TrunkPlan::ADAPTIVE_LANES,
+                LaneCount::Auto if adaptive => most,
                 LaneCount::Number(_) | LaneCount::Auto => 1,
             },
             adaptive,
@@ -124,6 +131,23 @@ impl Resolver<'_> {
                     "false: the class's lanes may be datagrams (transport is not \"tcp\"); or delivery = \"reliable\"",
                 );
             }
+        }
+    }
+}
+
+/// Two lanes that deliver in order are needed.
+fn check_replication(at: &At<'_>, members: &[(usize, &ClassSpec)], lanes: LaneCount, transport: Transport) {
+    let asking = members.iter().filter(|(_, spec)| spec.replicate == Some(true));
+    for (place, _) in asking {
+        let at = at.index(*place).key("replicate");
+        if lanes == LaneCount::Number(1) {
+            at.report("is true, and the class has one lane", "at least 2 lanes, or no lanes");
+        }
+        if transport != Transport::Tcp {
+            at.report(
+                "is true, and the class's lanes are not all over TCP",
+                "false, or transport = \"tcp\": over QUIC no packet waits for one of another flow",
+            );
         }
     }
 }

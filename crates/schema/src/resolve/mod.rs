@@ -75,7 +75,9 @@ impl Resolver<'_> {
             let class = self.class(&at, spec, rules);
             let group = memberships[place];
             let filters_retransmissions = class.filters_retransmissions && groups[group].is_reliable();
-            ClassSettings { group, admission: overs[place], filters_retransmissions, ..class }
+            // What other lanes than those that go by their path make of the word is one lane.
+            let replicates = spec.replicate == Some(true) && groups[group].lanes > 1;
+            ClassSettings { group, admission: overs[place], filters_retransmissions, replicates, ..class }
         });
         let settings: Vec<_> = settings.collect();
         catch_all(&at, all, &overs);

@@ -93,6 +93,9 @@ impl TrunkSettings {
             class.filters_retransmissions,
             "false on lanes of datagrams",
         )?;
+        let group = &plan.groups[class.group];
+        let replicates = !class.replicates || group.transport == Transport::Tcp && group.lanes > 1;
+        ensure(replicates, "replicates", class.replicates, "false without two lanes over TCP")?;
         let compresses = plan.groups[class.group].compression == Compression::On
             && plan.groups[class.group].transport != Transport::Tcp;
         ensure(!compresses, "group", class.group, "one over TCP, or one that compresses no headers")

@@ -19,7 +19,8 @@ use trunkline_packet::{Headers, Offload, TcpFlags, Version, protocol};
 use trunkline_tcp::CongestionAlgorithm;
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    ClassId, LaneEdge, LaneId, Offered, PathMode, Paths, PeerId, Receiver, Transmitter, Transport, TrunkPlan,
+    ClassId, LaneEdge, LaneId, Offered, PacketStore, PathMode, Paths, PeerId, Receiver, Transmitter,
+    Transport, TrunkPlan,
 };
 
 use crate::node::NodeSet;
@@ -61,6 +62,17 @@ impl std::fmt::Debug for Half {
             .field("lanes", &self.lanes.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Packets of the model are copied and dropped without limit.
+struct Copies;
+
+impl PacketStore<Packet> for Copies {
+    fn copy(&mut self, packet: &Packet) -> Option<Packet> {
+        Some(packet.clone())
+    }
+
+    fn release(&mut self, _: Packet) {}
 }
 
 /// The other side of a trunk.
@@ -207,8 +219,9 @@ impl Trunks {
         for lane in &mut own.lanes {
             lane.report_delivered(net, &mut own.transmitter);
         }
-        match own.transmitter.handle_packet(net.now, &headers, packet, drop) {
+        match own.transmitter.handle_packet(net.now, &headers, packet, Copies) {
             Offered::Queued(lane) => self.serve(net, half, lane),
+            Offered::Replicated(lanes) => lanes.into_iter().for_each(|lane| self.serve(net, half, lane)),
             Offered::Dropped => {}
             Offered::Refused(packet) => {
                 own.refused += 1;
@@ -264,7 +277,9 @@ impl Trunks {
             let own = &mut self.halves[half as usize];
             for frame in frames.drain(..) {
                 let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) else { break };
-                if let Some(packet) = tcp.handle_frame(net.now, frame, &mut own.paths) {
+                if let Some((packet, number)) = tcp.handle_frame(net.now, frame, &mut own.paths)
+                    && number.is_none_or(|number| own.receiver.handle_number(number))
+                {
                     own.pass_on(net, packet);
                 }
             }

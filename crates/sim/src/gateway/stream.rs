@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 
 use trunkline_packet::Offload;
-use trunkline_trunk::ArrivalReport;
 use trunkline_trunk::compress::{
     CompressError, Compression, Compressor, CompressorStats, Decompressor, MAX_FIELDS, MAX_FRAMED,
     MAX_HEADER, Single,
 };
-use trunkline_trunk::frame::{Frame, FrameHead, REPORT_BYTES};
+use trunkline_trunk::frame::{Frame, FrameHead, NUMBER_BYTES, REPORT_BYTES};
+use trunkline_trunk::{ArrivalReport, SequenceNumber};
 
 use crate::Packet;
 
@@ -26,6 +26,7 @@ pub(crate) enum Framed {
         head: Option<Box<([u8; MAX_FRAMED], u8, u8)>>,
     },
     Report(ArrivalReport),
+    Number(SequenceNumber),
 }
 
 /// What a frame holds.
@@ -33,6 +34,7 @@ pub(crate) enum Framed {
 pub(crate) enum Content {
     Packet(Packet),
     Report(ArrivalReport),
+    Number(SequenceNumber),
 }
 
 /// The sending end of a lane's stream.
@@ -95,6 +97,12 @@ impl Stream {
         self.frames.push_back((self.position, Framed::Packet { packet, head }));
     }
 
+    /// Adds the number of the next packet.
+    pub(crate) fn push_number(&mut self, number: SequenceNumber) {
+        self.position += NUMBER_BYTES as u64;
+        self.frames.push_back((self.position, Framed::Number(number)));
+    }
+
     /// Adds a report, in a record of its own.
     pub(crate) fn push_report(&mut self, report: ArrivalReport) {
         self.position += REPORT_BYTES as u64;
@@ -142,6 +150,7 @@ pub(crate) fn restore(framed: Framed, decompressor: &mut Decompressor) -> Result
             restore_packet(packet, &head, decompressor).map(Content::Packet)
         }
         Framed::Report(report) => Ok(Content::Report(report)),
+        Framed::Number(number) => Ok(Content::Number(number)),
     }
 }
 
@@ -174,6 +183,6 @@ fn restore_packet(
             debug_assert_eq!(restored.header_len, replaced, "what was left out is what is put back");
             Ok(packet.rebuilt(&header[..restored.header_len], restored.head.packet_len as u32))
         }
-        Frame::Report { .. } => unreachable!("a compressor makes no reports"),
+        Frame::Report { .. } | Frame::Number { .. } => unreachable!("a compressor makes packets"),
     }
 }

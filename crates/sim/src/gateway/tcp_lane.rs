@@ -14,7 +14,7 @@ use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, LaneConnection, LaneEdge, LaneId, LanePump,
-    LaneSnapshot, PathMode, Paths, Reporting, Served, Stalling, Transmitter,
+    LaneSnapshot, PathMode, Paths, Reporting, SequenceNumber, Served, Stalling, Transmitter,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -54,6 +54,8 @@ pub(super) struct TcpLane {
     pump: LanePump,
     pub(super) sending: Sending,
     decompressor: Decompressor,
+    /// The number of the next packet.
+    number: Option<SequenceNumber>,
     reporting: Reporting,
     /// Bytes and packets that have arrived.
     arrived: (u64, u64),
@@ -134,6 +136,11 @@ impl LaneConnection for Connection<'_> {
         true
     }
 
+    fn announce(&mut self, number: SequenceNumber) -> Result<(), Infallible> {
+        self.sending.stream.push_number(number);
+        Ok(())
+    }
+
     #[inline]
     fn accept(&mut self, _now: Instant, packet: Packet) -> Result<(), Infallible> {
         self.sending.frames += 1;
@@ -204,6 +211,7 @@ impl TcpLane {
             pump,
             sending: Sending { end, stream, taken: 0, report: None, frames: 0 },
             decompressor: Decompressor::new(),
+            number: None,
             reporting: Reporting::default(),
             arrived: (0, 0),
             past: Past::default(),
@@ -242,17 +250,26 @@ impl TcpLane {
         if there > 0 { endpoint.read(there) } else { 0 }
     }
 
-    /// A frame is complete: its packet, if it has one.
-    pub(super) fn handle_frame(&mut self, now: Instant, framed: Framed, paths: &mut Paths) -> Option<Packet> {
+    /// A frame is complete: its packet, if it has one, and its number.
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        framed: Framed,
+        paths: &mut Paths,
+    ) -> Option<(Packet, Option<SequenceNumber>)> {
         let restored = restore(framed, &mut self.decompressor);
         debug_assert!(restored.is_ok(), "both ends of a lane are ours: {restored:?}");
         match restored.ok()? {
             Content::Packet(packet) => {
                 self.arrived.1 += 1;
-                Some(packet)
+                Some((packet, self.number.take()))
             }
             Content::Report(report) => {
                 self.pump.handle_report(now, self.lane, paths, report);
+                None
+            }
+            Content::Number(number) => {
+                self.number = Some(number);
                 None
             }
         }

@@ -1,8 +1,8 @@
 use trunkline_units::{Instant, Rate};
 
 use super::{CongestionControlCause, LaneSnapshot, LaneWindow};
-use crate::Packet;
 use crate::datagram::Rest;
+use crate::{Packet, SequenceNumber};
 
 /// How far a connection has come with the packets that it accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,14 @@ pub trait LaneConnection {
 
     /// Whether another packet fits into the batch that is being gathered.
     fn has_space(&self) -> bool;
+
+    /// Adds the number of the next packet to the batch. Of connections that deliver in order: no others get packets with one.
+    ///
+    /// # Errors
+    /// The number cannot be framed.
+    fn announce(&mut self, _number: SequenceNumber) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// Adds a packet to the batch.
     ///

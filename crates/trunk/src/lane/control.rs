@@ -313,12 +313,14 @@ impl LaneControl {
         let waiting = transmitter.has_backlog(lane);
         let queue = if self.edge_pacing { paths.has_queue(lane) } else { None };
         self.update_congestion_control(now, waiting, queue);
-        if transmitter.plan().group_of(lane).0.adaptive
-            && let Some((capacity, srtt)) = paths.lane_capacity(lane).zip(snapshot.srtt)
+        if transmitter.follows_path(lane)
+            && let Some((path, srtt)) = paths.view(now, lane).zip(snapshot.srtt)
         {
             let lossy = self.path.as_ref().is_some_and(PathLoss::is_lossy);
-            let packets = if lossy { capacity.bytes_in(srtt) as f64 / Self::SEGMENT as f64 } else { 0.0 };
-            transmitter.handle_path_length(now, lane, packets);
+            let packets = |capacity: Rate| {
+                if lossy { capacity.bytes_in(srtt) as f64 / Self::SEGMENT as f64 } else { 0.0 }
+            };
+            transmitter.handle_path(now, lane, path, path.capacity.map(packets));
         }
         if self.edge_pacing {
             // A packet that has just come and finds room does not wait.
@@ -454,9 +456,13 @@ impl LaneControl {
             return;
         }
         let queue = queue.unwrap_or_else(|| PathLoss::has_queue(&self.snapshot));
+        self.restarts.update(now, self.arrived);
+        let srtt = self.snapshot.srtt.unwrap_or_default();
+        if self.pacer.is_none() && self.restarts.is_held_back(now, waiting && !queue, self.grant, srtt) {
+            path.handle_held_back(now);
+        }
         let changed = path.update(now, self.snapshot.retransmissions, queue, self.pacer.is_none());
         let name = Self::congestion_control(path.is_lossy());
-        self.restarts.update(now, self.arrived);
         let cause = if changed {
             CongestionControlCause::Path
         } else if let Some(grant) = self.grant
@@ -464,7 +470,7 @@ impl LaneControl {
             && !queue
             && self.pacer.is_none()
             && name == Self::LOSSY_CONGESTION_CONTROL
-            && self.restarts.is_due(now, grant, self.snapshot.srtt.unwrap_or_default())
+            && self.restarts.is_due(now, grant, srtt)
         {
             CongestionControlCause::Restart
         } else {

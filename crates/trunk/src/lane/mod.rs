@@ -2,6 +2,7 @@
 
 mod connection;
 mod control;
+mod opening;
 mod pacer;
 mod path_loss;
 mod progress;
@@ -17,6 +18,7 @@ use trunkline_units::Rate;
 
 pub use connection::{HandedOver, LaneConnection};
 pub use control::{CongestionControlCause, LaneAction, LaneControl, LaneWindow};
+pub(crate) use opening::Opening;
 pub use pump::{LaneEdge, LanePump, Served};
 pub use receive_window::ReceiveWindow;
 pub use reporting::{ArrivalReport, Reporting};

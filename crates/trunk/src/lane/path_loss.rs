@@ -18,6 +18,8 @@ pub(crate) struct PathLoss {
     seen: [Option<Instant>; Self::LOSSES.1],
     /// The counter of retransmissions at the last look, which has 32 bits and wraps.
     retransmissions: Option<u32>,
+    /// Until when a congestion control that goes by losses stands in the lane's way.
+    held_back_until: Instant,
 }
 
 impl PathLoss {
@@ -41,6 +43,11 @@ impl PathLoss {
         srtt.saturating_sub(min_rtt) > Self::QUEUE + min_rtt / 16
     }
 
+    /// A congestion control that goes by losses has held the lane back: whatever it has taken for congestion was none.
+    pub(super) fn handle_held_back(&mut self, now: Instant) {
+        self.held_back_until = now + Self::MEMORY;
+    }
+
     /// Takes the lane's counter of retransmissions, modulo 2^32, and whether its path has had a queue of late. Whether the path has
     /// become lossy, or clean.
     pub(crate) fn update(&mut self, now: Instant, retransmissions: u32, queue: bool, kernel: bool) -> bool {
@@ -55,7 +62,8 @@ impl PathLoss {
         let many = if kernel { Self::LOSSES.0 } else { Self::LOSSES.1 };
         let needed = if self.lossy { 1 } else { many };
         let recent = self.seen[needed - 1].is_some_and(|at| now.saturating_since(at) < Self::MEMORY);
-        std::mem::replace(&mut self.lossy, recent) != recent
+        let lossy = recent || now < self.held_back_until;
+        std::mem::replace(&mut self.lossy, lossy) != lossy
     }
 }
 
@@ -95,6 +103,16 @@ mod tests {
             run(&mut rare, n * 25, 1, 1, false);
             assert!(!rare.is_lossy());
         }
+    }
+
+    #[test]
+    fn a_lane_that_is_held_back_does_not_go_by_losses_for_a_while() {
+        let mut path = PathLoss::default();
+        path.handle_held_back(Instant::from_millis(1000));
+        run(&mut path, 1, 15, 0, true);
+        assert!(path.is_lossy());
+        run(&mut path, 16, 10, 0, true);
+        assert!(!path.is_lossy());
     }
 
     #[test]

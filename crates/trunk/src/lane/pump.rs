@@ -177,6 +177,10 @@ impl LanePump {
             while connection.has_space() {
                 match transmitter.poll_transmit(now, lane, &mut room, |packet| connection.release(packet)) {
                     Poll::Packet(packet) => connection.accept(now, packet)?,
+                    Poll::Numbered(number, packet) => {
+                        connection.announce(number)?;
+                        connection.accept(now, packet)?;
+                    }
                     Poll::Wait(until) => {
                         held = Some(until);
                         break;

@@ -19,6 +19,8 @@ pub(super) struct Restarts {
     rate: f64,
     /// When the congestion control began last.
     began: Instant,
+    /// Since when the lane has delivered much less than it is granted.
+    slow_since: Option<Instant>,
 }
 
 impl Restarts {
@@ -26,6 +28,10 @@ impl Restarts {
     const USED: f64 = 0.93;
     /// The shortest time between two beginnings: startup lasts three round trips, and what it has measured needs one more.
     const ROUND_TRIPS: u32 = 4;
+    /// One that delivers less than this part for so many round trips, and for this time, is held back by its congestion control.
+    const SLOW: f64 = 0.7;
+    const SLOW_ROUND_TRIPS: u32 = 8;
+    const MIN_SLOW: Duration = Duration::from_millis(500);
     const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
     /// Takes the bytes that have arrived so far.
@@ -46,6 +52,25 @@ impl Restarts {
         self.began = now;
     }
 
+    /// Takes whether packets wait for the lane on a path without a queue, and what it is granted. Whether its congestion control
+    /// has held it back for long.
+    pub(super) fn is_held_back(
+        &mut self,
+        now: Instant,
+        waiting: bool,
+        grant: Option<Rate>,
+        srtt: Duration,
+    ) -> bool {
+        let is_slow =
+            waiting && grant.is_some_and(|grant| self.rate < grant.bits_per_second() as f64 * Self::SLOW);
+        if !is_slow {
+            self.slow_since = None;
+            return false;
+        }
+        let since = *self.slow_since.get_or_insert(now);
+        now.saturating_since(since) > (srtt * Self::SLOW_ROUND_TRIPS).max(Self::MIN_SLOW)
+    }
+
     /// Whether it is to begin anew, of a lane for which packets wait on a path without a queue.
     pub(super) fn is_due(&self, now: Instant, grant: Rate, srtt: Duration) -> bool {
         let interval = (srtt * Self::ROUND_TRIPS).max(Self::MIN_INTERVAL);
@@ -56,6 +81,22 @@ impl Restarts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lane_that_delivers_much_less_than_it_may_for_eight_round_trips_is_held_back() {
+        let (grant, srtt) = (Some(Rate::from_mbit(8.0)), Duration::from_millis(100));
+        let held_back = |bytes_in_look: u64, waits: fn(u64) -> bool| {
+            let mut restarts = Restarts::default();
+            (0..200).position(|look| {
+                let now = Instant::from_millis(look * 20);
+                restarts.update(now, look * bytes_in_look);
+                restarts.is_held_back(now, waits(look), grant, srtt)
+            })
+        };
+        assert!(held_back(10_000, |_| true).is_some_and(|look| (41..50).contains(&look)));
+        assert_eq!(held_back(16_000, |_| true), None, "four fifths of the grant");
+        assert_eq!(held_back(10_000, |look| look % 30 > 0), None, "at times nothing waits");
+    }
 
     #[test]
     fn a_lane_begins_anew_once_in_four_round_trips_while_it_delivers_less_than_it_may() {

@@ -12,6 +12,7 @@ use super::{
     Arrival, ClassOnPaths, ClassPathStatus, Handover, LaneDemand, PathChange, PathControl, PathLane,
     PathMode, PathStatus,
 };
+use crate::replication::PathSummary;
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
 /// What the shards of a gateway share about one peer: the paths to it, each once for each DSCP, since a network may treat each in its
@@ -291,10 +292,13 @@ impl Paths {
         self.shared.lock().get(*id).map(|path| path.mode())
     }
 
-    /// The capacity of the path of a lane; `None` before the first estimate, without edge pacing, or while another shard is at it.
-    pub(crate) fn lane_capacity(&self, lane: LaneId) -> Option<Rate> {
+    /// What is known of the path of a lane; `None` without edge pacing, or while another shard is at it.
+    pub(crate) fn view(&self, now: Instant, lane: LaneId) -> Option<PathSummary> {
         let Lane { id, .. } = self.lanes.get(lane.index())?;
-        self.shared.try_lock()?.get(*id)?.capacity()
+        let mut shared = self.shared.try_lock()?;
+        let now = shared.advance(now);
+        let path = shared.get(*id)?;
+        Some(PathSummary { capacity: path.capacity(), loses: path.loses(now) })
     }
 
     /// Whether the path of a lane has had a queue of late; `None` without edge pacing, or while another shard is at it.

@@ -19,6 +19,8 @@ pub(super) struct Entry<P> {
     pub(super) hash: u64,
     pub(super) segment: Option<SequenceRange>,
     pub(super) ecn_capable: bool,
+    /// Its number, if it is sent twice.
+    pub(super) number: Option<u32>,
 }
 
 /// The part of a flow's sequence space that a packet takes up.
@@ -83,6 +85,8 @@ pub struct EdgeQueueStats {
     pub refused: u64,
     /// Segments of flows that were sent to another class for want of a place.
     pub moved: u64,
+    /// Copies of packets that another lane of the class carries too. The counts of the queue have them as well.
+    pub copies: u64,
 }
 
 impl EdgeQueueStats {
@@ -91,6 +95,7 @@ impl EdgeQueueStats {
         self.filtered_bytes += other.filtered_bytes;
         self.refused += other.refused;
         self.moved += other.moved;
+        self.copies += other.copies;
     }
 }
 
@@ -204,13 +209,16 @@ impl<P: Packet> EdgeQueue<P> {
 
     /// Gives the queue the conditions of its lane: its rate, of which `promised` is this class's part by weight, and its
     /// round-trip time.
-    pub(super) fn observe(&mut self, now: Instant, lane: &LaneSnapshot, promised: f64) {
+    pub(super) fn observe(&mut self, now: Instant, lane: &LaneSnapshot, promised: f64, opens: bool) {
         let flows = self.active.number(now);
         let measured = self.meter.rate(now, self.queue.stats().bytes_out);
         let (Some(delivery), Some(srtt)) = (lane.delivery_rate, lane.srtt) else { return };
         // A class may have more than its part while others leave some of theirs.
         let part = (delivery.bits_per_second() as f64 * promised) as u64;
-        let bandwidth = Rate::from_bits_per_second(part.max(measured).min(delivery.bits_per_second()));
+        let measured = Rate::from_bits_per_second(part.max(measured).min(delivery.bits_per_second()));
+        // What arrives in the next two round trips is four times what a lane that opens its window has delivered.
+        let ahead = if opens { 4 } else { 1 };
+        let bandwidth = Rate::from_bits_per_second(measured.bits_per_second().saturating_mul(ahead));
         let stats = self.queue.stats();
         // Before any flow was measured: the lane's own round trip, and as much again for what lies behind it.
         let measured_rtt = self.rtt.upper().map(|rtt| rtt.max(srtt));
@@ -218,7 +226,7 @@ impl<P: Packet> EdgeQueue<P> {
             rtt_up: measured_rtt.unwrap_or(srtt * 2),
             measured_rtt,
             bandwidth,
-            window_bytes: bandwidth.bytes_in(srtt),
+            window_bytes: measured.bytes_in(srtt),
             segment_bytes: segment_bytes(stats.bytes_in, stats.segments_in),
             flows,
         };

@@ -18,10 +18,11 @@ use trunkline_units::Instant;
 
 use crate::admission::Admission;
 use crate::flow::{self, Flow, FlowTable};
-use crate::lane::LaneSnapshot;
+use crate::lane::{LaneSnapshot, Opening};
 use crate::path::EdgeQueueDemand;
+use crate::replication::{PathSummary, Replication};
 use crate::segment::Segment;
-use crate::{ClassId, ClassSettings, Classifier, LaneId, Over, TrunkPlan};
+use crate::{ClassId, ClassSettings, Classifier, LaneId, Over, SequenceNumber, TrunkPlan};
 use edge_queue::{Dropping, EdgeQueue, Entry, SequenceRange};
 use lanes_in_use::LanesInUse;
 use paths::ClassPaths;
@@ -43,12 +44,34 @@ pub trait Packet: Item {
     }
 }
 
+/// Where packets come from and go to: the owner's memory.
+pub trait PacketStore<P> {
+    /// A copy of a packet of one segment; `None` without memory for it.
+    fn copy(&mut self, packet: &P) -> Option<P>;
+
+    /// Takes back the memory of a packet.
+    fn release(&mut self, packet: P);
+}
+
+/// A store that makes no copies.
+impl<P, F: FnMut(P)> PacketStore<P> for F {
+    fn copy(&mut self, _: &P) -> Option<P> {
+        None
+    }
+
+    fn release(&mut self, packet: P) {
+        self(packet);
+    }
+}
+
 /// What became of a packet that was offered to a [`Transmitter`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Offered<P> {
     /// All or part of it waits for this lane.
     Queued(LaneId),
+    /// It waits for these two lanes.
+    Replicated([LaneId; 2]),
     /// Nothing of it waits: it went to `release`.
     Dropped,
     /// Its flow has no place in its class: tell its sender (RFC 1812 §5.2.7.1, RFC 4443 §3.1:
@@ -62,6 +85,8 @@ pub enum Offered<P> {
 pub enum Poll<P> {
     /// This packet.
     Packet(P),
+    /// This packet, which another lane carries too.
+    Numbered(SequenceNumber, P),
     /// Nothing before this instant: ceilings hold back what waits.
     Wait(Instant),
     /// Nothing.
@@ -73,6 +98,7 @@ struct Lane {
     edge_queues: Vec<usize>,
     scheduler: Scheduler,
     undelivered: Undelivered,
+    opening: Opening,
 }
 
 struct ClassState {
@@ -84,6 +110,8 @@ struct ClassState {
     /// Which of several paths its flows take.
     paths: Option<ClassPaths>,
     admission: Option<Admission>,
+    /// Which of its packets are sent twice.
+    replication: Option<Replication>,
     /// What edge queues counted that a new plan took away.
     retired: RetiredStats,
 }
@@ -166,6 +194,8 @@ pub struct Transmitter<P> {
     forgotten: u64,
     hasher: FlowHasher,
     seed: u64,
+    /// The number of the next packet that is sent twice.
+    next_number: u32,
 }
 
 impl<P: Packet> Transmitter<P> {
@@ -189,6 +219,7 @@ impl<P: Packet> Transmitter<P> {
             forgotten: 0,
             hasher: flow::hasher(seed),
             seed,
+            next_number: 0,
         };
         transmitter.reconfigure(Instant::ZERO, plan, |_| {});
         transmitter
@@ -215,11 +246,31 @@ impl<P: Packet> Transmitter<P> {
         !self.lanes[lane.index()].undelivered.is_empty()
     }
 
-    /// Takes how many packets the path of a lane holds, its capacity times a round trip; 0 if it loses none without being full.
-    pub(crate) fn handle_path_length(&mut self, now: Instant, lane: LaneId, packets: f64) {
-        for edge_queue in &self.lanes[lane.index()].edge_queues {
-            if let Some(in_use) = &mut self.classes[self.edge_queues[*edge_queue].class].in_use {
+    /// Whether a class on the lane uses its lanes by what the path is like.
+    pub(crate) fn follows_path(&self, lane: LaneId) -> bool {
+        let follows = |class: &ClassState| class.in_use.is_some() || class.replication.is_some();
+        self.lanes[lane.index()]
+            .edge_queues
+            .iter()
+            .any(|edge_queue| follows(&self.classes[self.edge_queues[*edge_queue].class]))
+    }
+
+    /// Takes what is known of the path of a lane, and once its capacity is known how many packets it holds, that times a round trip; 0
+    /// if it loses none without being full.
+    pub(crate) fn handle_path(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        path: PathSummary,
+        packets: Option<f64>,
+    ) {
+        for index in &self.lanes[lane.index()].edge_queues {
+            let class = &mut self.classes[self.edge_queues[*index].class];
+            if let Some((in_use, packets)) = class.in_use.as_mut().zip(packets) {
                 in_use.update(now, packets);
+            }
+            if let Some(replication) = &mut class.replication {
+                replication.handle_path(index - class.first, path);
             }
         }
     }
@@ -232,7 +283,7 @@ impl<P: Packet> Transmitter<P> {
         now: Instant,
         headers: &Headers,
         mut packet: P,
-        mut release: impl FnMut(P),
+        mut store: impl PacketStore<P>,
     ) -> Offered<P> {
         let key = headers.flow();
         let hash = self.hasher.hash(&key);
@@ -267,7 +318,7 @@ impl<P: Packet> Transmitter<P> {
                     flow.filtered = flow.filtered.saturating_add(1);
                     range = edge_queue.filter(&mut packet, whole, keep);
                     if range.is_none() {
-                        release(packet);
+                        store.release(packet);
                         return Offered::Dropped;
                     }
                 }
@@ -278,19 +329,75 @@ impl<P: Packet> Transmitter<P> {
         }
 
         let segments = packet.segments();
-        let entry = Entry { packet, flow: index, hash, segment: range, ecn_capable: headers.ecn() != 0 };
-        edge_queue.held_bytes += entry.packet.memory_bytes();
-        let EdgeQueue { queue, held_bytes, .. } = edge_queue;
-        let on_drop = &mut Dropping { flows: &mut self.flows, held_bytes, release: &mut release };
-        let waiting = queue.enqueue_into(now, entry, on_drop);
+        let mut entry = Entry {
+            packet,
+            flow: index,
+            hash,
+            segment: range,
+            ecn_capable: headers.ecn() != 0,
+            number: None,
+        };
+        // An acknowledgement that is late is made good by the next one.
+        let says_more = segment.is_none_or(|segment| segment.is_sequenced());
+        let copied_to =
+            if says_more { self.replicate(now, edge_queue_index, &mut entry, &mut store) } else { None };
+        let waiting = self.enqueue(now, edge_queue_index, entry, &mut store);
         if waiting == 0 {
-            return Offered::Dropped;
+            return copied_to.map_or(Offered::Dropped, Offered::Queued);
         }
         if let (true, Some(range), Some(flow)) = (filters, range, self.flows.get_mut(index)) {
             let kept = if waiting < segments { range.first(waiting) } else { range };
             flow.in_transit.add(kept.seq, kept.end);
         }
-        Offered::Queued(LaneId(edge_queue.lane as u8))
+        let lane = LaneId(self.edge_queues[edge_queue_index].lane as u8);
+        copied_to.map_or(Offered::Queued(lane), |other| Offered::Replicated([lane, other]))
+    }
+
+    /// Has a packet for the edge queue at `index` wait; how many segments of it do.
+    #[inline]
+    fn enqueue(
+        &mut self,
+        now: Instant,
+        index: usize,
+        entry: Entry<P>,
+        store: &mut impl PacketStore<P>,
+    ) -> u32 {
+        let EdgeQueue { queue, held_bytes, .. } = &mut self.edge_queues[index];
+        *held_bytes += entry.packet.memory_bytes();
+        let release = &mut |packet| store.release(packet);
+        queue.enqueue_into(now, entry, &mut Dropping { flows: &mut self.flows, held_bytes, release })
+    }
+
+    /// Has a copy of a packet for the edge queue at `index` wait for another lane of its class too, if the class sends it twice. The
+    /// lane that takes the copy.
+    #[inline]
+    fn replicate(
+        &mut self,
+        now: Instant,
+        index: usize,
+        entry: &mut Entry<P>,
+        store: &mut impl PacketStore<P>,
+    ) -> Option<LaneId> {
+        let class = self.edge_queues[index].class;
+        let state = &mut self.classes[class];
+        let replication = state.replication.as_mut()?;
+        // On another path, if there are several.
+        let step = if self.plan.path_count() > 1 { state.lanes / self.plan.path_count() } else { 1 };
+        let (place, other) = (index - state.first, (index - state.first + step) % state.lanes);
+        let is_open = other != place && state.paths.as_ref().is_none_or(|paths| paths.is_open(other));
+        if !is_open || entry.packet.segments() > 1 || !replication.takes(now, place, entry.packet.bytes()) {
+            return None;
+        }
+        let other = state.first + other;
+        let packet = store.copy(&entry.packet)?;
+        entry.number = Some(self.next_number);
+        self.next_number = self.next_number.wrapping_add(1);
+        // What the flow has in transit is that of the original.
+        let copy = Entry { packet, segment: None, ..*entry };
+        let waiting = self.enqueue(now, other, copy, store);
+        let EdgeQueue { stats, lane, .. } = &mut self.edge_queues[other];
+        stats.copies += u64::from(waiting);
+        (waiting > 0).then_some(LaneId(*lane as u8))
     }
 
     /// The class that takes a packet of `flow` which belongs to `wanted`: that one, or one it overflows to, whose own limit
@@ -319,10 +426,11 @@ impl<P: Packet> Transmitter<P> {
         state.undelivered.delivered(delivered, &mut self.flows);
         let (classes, edge_queues) = (&self.plan.classes, &mut self.edge_queues);
         let weight = |edge_queue: &EdgeQueue<P>| f64::from(classes[edge_queue.class].share.weight.max(1));
+        let opens = state.opening.update(now, snapshot);
         let total: f64 = state.edge_queues.iter().map(|edge_queue| weight(&edge_queues[*edge_queue])).sum();
         for index in &state.edge_queues {
             let promised = weight(&edge_queues[*index]) / total;
-            edge_queues[*index].observe(now, snapshot, promised);
+            edge_queues[*index].observe(now, snapshot, promised, opens);
         }
     }
 
@@ -400,9 +508,15 @@ impl<P: Packet> Transmitter<P> {
                     state.undelivered.push(entry.flow, range.end);
                 }
             }
-            return Poll::Packet(entry.packet);
+            let Some(number) = entry.number else { return Poll::Packet(entry.packet) };
+            return Poll::Numbered(SequenceNumber { space: self.space(), number }, entry.packet);
         }
         Poll::Nothing
+    }
+
+    /// Who numbers packets here.
+    const fn space(&self) -> u32 {
+        (self.seed >> 32) as u32 ^ self.seed as u32
     }
 
     /// Drops everything that waits, handing each packet to `discard`.

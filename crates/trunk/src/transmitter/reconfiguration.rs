@@ -8,6 +8,7 @@ use super::lanes_in_use::LanesInUse;
 use super::paths::ClassPaths;
 use super::{ClassState, Lane, Packet, Transmitter};
 use crate::admission::Admission;
+use crate::replication::Replication;
 use crate::{ClassId, Classifier, LaneId, TrunkPlan};
 
 impl<P: Packet> Transmitter<P> {
@@ -88,6 +89,7 @@ impl<P: Packet> Transmitter<P> {
             self.classes.push(ClassState {
                 first,
                 lanes: lanes.len(),
+                replication: class.replicates.then(|| Replication::new(lanes.len())),
                 in_use: is_adaptive.then(|| in_use(&class.name, lanes.len())),
                 paths,
                 admission,
@@ -112,13 +114,18 @@ impl<P: Packet> Transmitter<P> {
                 }
                 let shares: Vec<_> =
                     edge_queues.iter().map(|m| self.plan.classes[self.edge_queues[*m].class].share).collect();
-                let undelivered = old_plan
+                let (undelivered, opening) = old_plan
                     .lane(&group.name, path, place)
-                    .map(|old| std::mem::take(&mut old_lanes[old.index()].undelivered));
+                    .map(|old| {
+                        let old = &mut old_lanes[old.index()];
+                        (std::mem::take(&mut old.undelivered), old.opening)
+                    })
+                    .unwrap_or_default();
                 self.lanes.push(Lane {
                     edge_queues,
                     scheduler: Scheduler::new(&shares),
-                    undelivered: undelivered.unwrap_or_default(),
+                    undelivered,
+                    opening,
                 });
             }
         }

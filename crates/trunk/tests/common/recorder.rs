@@ -2,7 +2,9 @@
 //! it around their own connections.
 
 use trunkline_trunk::datagram::Rest;
-use trunkline_trunk::{CongestionControlCause, HandedOver, LaneConnection, LaneSnapshot, LaneWindow};
+use trunkline_trunk::{
+    CongestionControlCause, HandedOver, LaneConnection, LaneSnapshot, LaneWindow, SequenceNumber,
+};
 use trunkline_units::{Instant, Rate};
 
 /// What a connection says of itself, in place of what it would say.
@@ -55,6 +57,11 @@ impl<C: LaneConnection> LaneConnection for Recorder<'_, C> {
 
     fn has_space(&self) -> bool {
         self.connection.has_space()
+    }
+
+    fn announce(&mut self, number: SequenceNumber) -> Result<(), C::Error> {
+        self.calls.push("announce".to_owned());
+        self.connection.announce(number)
     }
 
     fn accept(&mut self, now: Instant, packet: C::Packet) -> Result<(), C::Error> {

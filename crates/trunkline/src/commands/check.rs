@@ -275,6 +275,7 @@ fn treatment(config: &Config, class: &ClassSettings) -> String {
     }
     parts.extend(class.max_wait.map(|wait| format!("dropped after {wait:?}")));
     parts.extend((!class.filters_retransmissions).then(|| "retransmissions not filtered".to_owned()));
+    parts.extend(class.replicates.then(|| "sent over two lanes on a path that loses packets".to_owned()));
     let compresses = config.lane_group(class).compression == Compression::On;
     parts.extend((!compresses).then(|| "headers not compressed".to_owned()));
     parts.join(", ")

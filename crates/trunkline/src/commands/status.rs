@@ -59,8 +59,13 @@ fn table(before: &Status, now: &Status) -> String {
             + peer.received.refused_malformed
             + peer.received.refused_bad_offload;
         table.line(&format!(
-            "  received {} packets, {} bytes; {refused} packets refused",
-            peer.received.packets, peer.received.bytes
+            "  received {} packets, {} bytes; {refused} packets refused{}",
+            peer.received.packets,
+            peer.received.bytes,
+            match peer.received.duplicates {
+                0 => String::new(),
+                packets => format!("; {packets} had come over another lane"),
+            }
         ));
         classes(&mut table, peer);
         let last = last.and_then(|(before, between)| {

@@ -70,8 +70,8 @@ pub(crate) fn lane(gateways: &Gateways, gateway: Gateway, class_name: &str) -> V
     lanes.find(|lane| lane["lane_group"] == group).unwrap_or_else(|| panic!("no lane for {class_name}"))
 }
 
-/// Lanes of the default classes: one of `interactive`, four of `tcp`, one of `other`.
-pub(crate) const LANES: usize = 6;
+/// Lanes of the default classes: two of `interactive`, four of `tcp`, one of `other`.
+pub(crate) const LANES: usize = 7;
 
 pub(crate) fn lanes_up(gateways: &Gateways, gateway: Gateway) -> usize {
     let Ok(status) = gateways.status(gateway) else { return 0 };

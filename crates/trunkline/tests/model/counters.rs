@@ -41,6 +41,7 @@ pub(crate) fn of(status: &Status) -> Counters {
             ("refused_malformed", received.refused_malformed),
             ("refused_bad_offload", received.refused_bad_offload),
             ("refused_forged_source", received.refused_forged_source),
+            ("duplicates", received.duplicates),
         ] {
             add(format!("{}.received.{name}", peer.name), value);
         }

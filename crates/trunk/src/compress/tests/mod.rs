@@ -78,7 +78,7 @@ fn receive(decompressor: &mut Decompressor, frame: &[u8]) -> Result<Packet, Comp
             assert_eq!(packet.len(), restored.head.packet_len);
             Ok((packet, restored.head.offload))
         }
-        Frame::Report { .. } => panic!("a compressor makes no reports"),
+        Frame::Report { .. } | Frame::Number { .. } => panic!("a compressor makes packets"),
     }
 }
 

@@ -227,6 +227,8 @@ impl PathControl {
     const REPORT_AGE: Duration = Duration::from_millis(20);
     /// The path carries what the trunk sends if this part of it arrives.
     const CARRIED: f64 = 0.9;
+    /// A path on which a loss was repaired within this time is one that loses packets.
+    const LOSS_MEMORY: Duration = Duration::from_secs(30);
     /// A queue that varies by no more than this, in seconds, while so many times as much arrives is none.
     const STILL: f64 = 0.0005;
     const MORE: f64 = 1.08;
@@ -302,6 +304,11 @@ impl PathControl {
         let state = self.lanes.iter().find(|state| state.id == lane)?;
         let rate = state.grant.max(Self::MIN_RATE);
         (self.mode == PathMode::Held && rate.is_finite()).then(|| Self::rate(rate))
+    }
+
+    /// Whether its lanes have had losses to repair of late.
+    pub(crate) fn loses(&self, now: Instant) -> bool {
+        self.repaired.is_some_and(|at| now.saturating_since(at) <= Self::LOSS_MEMORY)
     }
 
     /// The bound in force.
