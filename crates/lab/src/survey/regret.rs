@@ -307,13 +307,16 @@ impl Of<'_> {
             })
             .collect();
         sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let values: Vec<&[_]> = sorted.chunk_by(|one, other| one.0.total_cmp(&other.0).is_eq()).collect();
-        let chunks = if values.len() <= MAX_CHOICES {
-            values
-        } else {
-            sorted.chunks(sorted.len().div_ceil(GROUPS)).collect()
-        };
-        chunks.into_iter().filter_map(|chunk| self.group(chunk)).collect()
+        let runs: Vec<&[_]> = sorted.chunk_by(|one, other| one.0.total_cmp(&other.0).is_eq()).collect();
+        let lengths: Vec<usize> = runs.iter().map(|run| run.len()).collect();
+        let mut left = &sorted[..];
+        let mut groups = Vec::new();
+        for length in group_lengths(&lengths) {
+            let (group, rest) = left.split_at(length);
+            groups.extend(self.group(group));
+            left = rest;
+        }
+        groups
     }
 
     fn group(&self, chunk: &[(f64, &str, f64)]) -> Option<Group> {
@@ -348,6 +351,30 @@ impl Of<'_> {
             holds: part <= bound.at_most.0,
         }
     }
+}
+
+/// How many samples are in each group, if so many have each value, in order. Those with one value are in one group: each value is one if
+/// there are few. Otherwise a value that many samples have is one, and what is between such ones is divided.
+fn group_lengths(values: &[usize]) -> Vec<usize> {
+    if values.len() <= MAX_CHOICES {
+        return values.to_vec();
+    }
+    let enough = values.iter().sum::<usize>().div_ceil(GROUPS);
+    let (mut lengths, mut open) = (Vec::new(), 0);
+    for samples in values {
+        if *samples >= enough {
+            lengths.extend([open, *samples]);
+            open = 0;
+        } else {
+            open += samples;
+            if open >= enough {
+                lengths.push(std::mem::take(&mut open));
+            }
+        }
+    }
+    lengths.push(open);
+    lengths.retain(|length| *length > 0);
+    lengths
 }
 
 /// Its place among all settings.
@@ -386,5 +413,22 @@ impl Survey {
     /// Whether all bounds hold.
     pub fn holds(&self) -> bool {
         self.bounds.iter().all(|bound| bound.holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_with_one_value_are_in_one_group() {
+        assert_eq!(group_lengths(&[5, 3]), [5, 3], "few values");
+        assert_eq!(group_lengths(&[1; 30]), [10, 10, 10]);
+        // Half of them have none of it.
+        let none = [&[50][..], &[1; 50]].concat();
+        assert_eq!(group_lengths(&none), [50, 34, 16]);
+        let none = [&[1; 20][..], &[80], &[1; 20]].concat();
+        assert_eq!(group_lengths(&none), [20, 80, 20]);
+        assert_eq!(group_lengths(&none).iter().sum::<usize>(), 120);
     }
 }
