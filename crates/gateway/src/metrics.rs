@@ -28,6 +28,9 @@ const CLASS_FAMILIES: &[Family<Class>] = &[
     ("trunkline_class_handovers_total", "counter", "Times that it was handed to another path.", |c| {
         c.handover.as_ref().and_then(|handover| count(handover.count))
     }),
+    ("trunkline_class_lanes_in_use", "gauge", "Lanes that take its packets, of each shard.", |c| {
+        count(c.lanes_in_use)
+    }),
     ("trunkline_class_packets_total", "counter", "Packets offered to the edge queue.", |c| count(c.packets)),
     ("trunkline_class_bytes_total", "counter", "Bytes offered to the edge queue.", |c| count(c.bytes)),
     ("trunkline_class_sent_packets_total", "counter", "Packets handed to lanes.", |c| count(c.packets_sent)),
@@ -107,6 +110,9 @@ const PATH_FAMILIES: &[Family<Path>] = &[
     ("trunkline_path_queue_seconds", "gauge", "Standing queue in the core.", |p| p.queue_us.map(seconds)),
     ("trunkline_path_target_seconds", "gauge", "The queue that is let stand.", |p| {
         Some(seconds(p.target_us))
+    }),
+    ("trunkline_path_loss_ratio", "gauge", "Part of the packets lost while the path is not full.", |p| {
+        p.loss
     }),
     ("trunkline_path_reported", "gauge", "1 while the far gateway's reports measure the queue.", |p| {
         Some(f64::from(u8::from(p.reported)))

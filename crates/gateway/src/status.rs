@@ -162,6 +162,10 @@ pub struct Class {
     pub lane_group: String,
     /// The discipline of its edge queue, by the name it has in the file.
     pub discipline: String,
+    /// Its lanes in each shard, and how many of them take its packets, in the shard in which these are most.
+    pub lanes: u64,
+    /// See `lanes`.
+    pub lanes_in_use: u64,
     /// Its share of the lanes, relative to the other classes on them.
     pub weight: u32,
     /// The rate it is promised.
@@ -367,7 +371,7 @@ pub struct Uplink {
 }
 
 /// A path to a peer for packets of one DSCP, which all shards share.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Path {
     /// Its name, if there are several.
@@ -388,6 +392,9 @@ pub struct Path {
     /// Whether the queue is measured by the far gateway's reports, or else by round-trip times, which also have the queue on the way
     /// back.
     pub reported: bool,
+    /// The part of the packets that it loses while it is not full, once it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
     /// What was found out last, in words.
     pub cause: Option<String>,
     /// How long measurements were left out in all, µs: nothing arrived though the lanes were busy, since a machine or the network stood

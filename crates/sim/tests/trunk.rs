@@ -335,7 +335,7 @@ fn packets_over_two_lanes_wait_only_for_what_both_of_them_lose() {
     let ((alone, no_copies, none), (replicated, copies, duplicates)) = (measure(false), measure(true));
     assert_eq!((no_copies, none), (0, 0));
     let waited = |flow: &trunkline_workload::Datagrams| {
-        flow.delay_sum / flow.received as u32 - flow.delay_min.unwrap_or_default()
+        (flow.delay_sum / flow.received as u32).saturating_sub(flow.delay_min.unwrap_or_default())
     };
     let (alone_waited, waited) = (waited(&alone), waited(&replicated));
     assert!(alone_waited > waited * 8, "{alone_waited:?} a packet alone, {waited:?} over two lanes");

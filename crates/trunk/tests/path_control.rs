@@ -192,7 +192,7 @@ impl Path {
             *window += 8.0 * 12_000.0 * MS / round;
         }
         let queue = self.waiting.iter().sum::<f64>() / self.capacity;
-        let late = if self.time / 150 % 3 == 0 { self.late } else { 0.0 };
+        let late = if (self.time / 150).is_multiple_of(3) { self.late } else { 0.0 };
         let way_there = self.rtt / 2.0 + queue + self.rng.uniform() * self.jitter + late;
         let delays = [way_there + self.rtt / 2.0 + self.way_back, way_there];
         if self.stall > 0 {

@@ -224,6 +224,8 @@ impl Daemon {
             class.filtered_bytes += report.stats.filtered_bytes;
             class.refused += report.stats.refused;
             class.copies += report.stats.copies;
+            class.lanes = report.lanes.len() as u64;
+            class.lanes_in_use = class.lanes_in_use.max(report.lanes_in_use as u64);
             class.admission_fallback += report.stats.moved;
             sojourn.merge(&report.queue.sojourn);
             for lane in &report.lanes {
@@ -375,6 +377,7 @@ fn path_status(shards: &[&PeerTxReport], groups: &[LaneGroup], name: impl Fn(u8)
         queue_us: path.queue.map(|queue| queue.as_micros() as u64),
         target_us: path.target.as_micros() as u64,
         reported: path.signal == Signal::OneWay,
+        loss: path.loss,
         cause: path.change.map(|change| change.to_string()),
         left_out_us: path.left_out.as_micros() as u64,
         lane_groups: path.groups.iter().filter_map(|share| path_share(share, groups)).collect(),

@@ -106,6 +106,8 @@ pub struct PathStatus {
     pub target: Duration,
     /// What the queue is measured by.
     pub signal: Signal,
+    /// The part of the packets that is lost while the core has no queue, once enough were sent to know.
+    pub loss: Option<f64>,
     /// What was found out last.
     pub change: Option<PathChange>,
     /// How long measurements were left out in all, since nothing arrived for a while though the lanes were busy: a machine or the network

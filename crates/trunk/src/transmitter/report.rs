@@ -7,6 +7,7 @@ use trunkline_queue::{Conditions, Control, Stats};
 use trunkline_units::Instant;
 
 use super::edge_queue::EdgeQueueStats;
+use super::lanes_in_use::LanesInUse;
 use super::{Packet, Transmitter};
 use crate::class::{ClassId, ClassSettings};
 
@@ -19,6 +20,8 @@ pub struct ClassReport {
     pub queue: Stats,
     /// What was counted beside the queues.
     pub stats: EdgeQueueStats,
+    /// How many of its lanes take its packets.
+    pub lanes_in_use: usize,
     /// The edge queue of each of its lanes.
     pub lanes: Vec<EdgeQueueReport>,
 }
@@ -62,6 +65,7 @@ impl<P: Packet> Transmitter<P> {
                 settings: settings.clone(),
                 queue: state.retired.queue.clone(),
                 stats: state.retired.stats,
+                lanes_in_use: state.in_use.as_ref().map_or(state.lanes, LanesInUse::number),
                 lanes: Vec::with_capacity(state.lanes),
             };
             for edge_queue in &mut edge_queues[state.first..state.first + state.lanes] {

@@ -268,11 +268,31 @@ fn uplinks(table: &mut Table, peer: &Peer) {
 }
 
 /// The paths that are bounded, or that others fill.
+/// From this part on a path's losses are said.
+const NOTABLE_LOSS: f64 = 0.0005;
+
+/// What a trunk does about losses.
+fn response(peer: &Peer) -> String {
+    let lanes = peer.classes.iter().filter(|class| class.lanes_in_use > 1);
+    let lanes =
+        lanes.map(|class| format!("; {} uses {} of {} lanes", class.name, class.lanes_in_use, class.lanes));
+    let copies = peer.classes.iter().filter(|class| class.copies > 0);
+    let copies = copies.map(|class| format!("; {} packets of {} went over two", class.copies, class.name));
+    lanes.chain(copies).collect()
+}
+
 fn paths(table: &mut Table, peer: &Peer) {
     for path in &peer.paths {
         let (dscp, queue) = (path.dscp, millis(path.queue_us));
         let name = if path.path.is_empty() { String::new() } else { format!(" {}", path.path) };
         let place = format!("  path{name}, DSCP {dscp}:");
+        if let Some(loss) = path.loss.filter(|loss| *loss >= NOTABLE_LOSS) {
+            table.line(&format!(
+                "{place} loses {:.2} % of the packets while it is not full{}",
+                loss * 100.0,
+                response(peer)
+            ));
+        }
         match path.mode {
             EdgePacing::Held => table.line(&format!(
                 "{place} held at {} Mbit/s, capacity {} Mbit/s, {queue} ms of queue in the core",
@@ -388,6 +408,26 @@ mod tests {
                 "  path, DSCP 1: others keep 2.50 ms of queue in the core; the lanes compete",
             ]
         );
+    }
+
+    #[test]
+    fn what_a_path_loses_has_a_line_with_what_is_done_about_it() {
+        let mut status = state(10.0, 0);
+        let class = |name: &str, lanes_in_use, copies| Class {
+            name: name.to_owned(),
+            lanes: 4,
+            lanes_in_use,
+            copies,
+            ..Class::default()
+        };
+        status.peers[0].classes = vec![class("interactive", 1, 830), class("tcp", 3, 0)];
+        status.peers[0].paths = vec![Path { loss: Some(0.0123), ..Path::default() }];
+        let lossy = table(&status.clone(), &status);
+        let line = "  path, DSCP 0: loses 1.23 % of the packets while it is not full; tcp uses 3 of 4 lanes; 830 packets of \
+                    interactive went over two";
+        assert!(lossy.lines().any(|known| known == line), "{lossy}");
+        status.peers[0].paths[0].loss = Some(0.0001);
+        assert!(!table(&status.clone(), &status).contains("loses"));
     }
 
     #[test]

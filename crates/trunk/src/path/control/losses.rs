@@ -59,6 +59,8 @@ impl LossWatch {
     const MEMORY: f64 = 0.75;
     /// The same for what is lost without a queue.
     const LONG_MEMORY: f64 = 0.98;
+    /// It is known after so many segments.
+    const KNOWN: f64 = 1000.0;
     /// So many segments are judged, with so many losses among them.
     const MIN_SENT: f64 = 60.0;
     const MIN_LOST: f64 = 4.0;
@@ -82,6 +84,11 @@ impl LossWatch {
     pub(super) fn noise(&self) -> f64 {
         let (sent, lost) = self.quiet;
         self.usual.max(if sent > 0.0 { lost / sent } else { 0.0 })
+    }
+
+    /// The same, once enough was sent to know.
+    pub(super) fn known_noise(&self) -> Option<f64> {
+        (self.quiet.0 >= Self::KNOWN).then(|| self.noise())
     }
 
     /// Whether the rate is to be below the capacity.
@@ -158,11 +165,12 @@ mod tests {
     #[test]
     fn what_is_lost_without_a_queue_is_noise() {
         let mut watch = LossWatch::default();
-        assert!(watch.noise() < f64::EPSILON);
+        assert!(watch.noise() < f64::EPSILON && watch.known_noise().is_none());
         for _ in 0..200 {
             watch.handle_quiet(Losses { sent: 100, lost: 1 });
         }
         assert!((watch.noise() - 0.01).abs() < 0.001, "{}", watch.noise());
+        assert_eq!(watch.known_noise(), Some(watch.noise()));
         assert!(Losses { sent: 1000, lost: 20 }.are_usual(watch.noise()));
         assert!(!Losses { sent: 1000, lost: 50 }.are_usual(watch.noise()));
     }

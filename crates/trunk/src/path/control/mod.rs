@@ -337,6 +337,7 @@ impl PathControl {
             queue: self.queue.map(|queue| Duration::from_secs_f64(queue.max(0.0))),
             target: Duration::from_secs_f64(self.target()),
             signal: self.updated.map_or(Signal::RoundTrip, |at| self.signal(at)),
+            loss: self.loss_watch.known_noise(),
             change: self.last_change,
             left_out: self.left_out,
             groups: self.groups(),
