@@ -1,5 +1,5 @@
-//! Packets that go over two lanes of a trunk whose path loses some, on real kernels: each arrives once, in order, and the counters of
-//! both gateways say so. How long they take is judged in the simulator (`crates/sim/tests/trunk.rs`).
+//! Packets that go over two lanes of a trunk whose path loses some, on real kernels: each arrives once, and the counters of both
+//! gateways say so. How long they take is judged in the simulator (`crates/sim/tests/trunk.rs`).
 
 mod common;
 
@@ -18,8 +18,8 @@ const CLASSES: &str = "[[classes]]\nname = \"urgent\"\nmatch = [{ protocol = \"u
 const PACKETS: u32 = 1500;
 
 #[test]
-fn each_packet_that_goes_over_two_lanes_arrives_once_and_in_order() {
-    let test = "each_packet_that_goes_over_two_lanes_arrives_once_and_in_order";
+fn each_packet_that_goes_over_two_lanes_arrives_once() {
+    let test = "each_packet_that_goes_over_two_lanes_arrives_once";
     for encryption in [Encryption::Tls, Encryption::None] {
         let way = DuplexSettings::wide_area(
             Rate::from_mbit(20.0),
@@ -40,15 +40,17 @@ fn each_packet_that_goes_over_two_lanes_arrives_once_and_in_order() {
                 thread::sleep((Duration::from_millis(4) * number).saturating_sub(start.elapsed()));
             }
         });
-        let mut next = 0;
+        let mut seen = [false; PACKETS as usize];
         let mut packet = [0; 16];
         while let Ok(length) = sink.recv(&mut packet) {
-            let number = packet[..length].first_chunk().map_or(u32::MAX, |bytes| u32::from_be_bytes(*bytes));
-            assert!(number >= next, "{encryption:?}: {number} after {next}");
-            next = number + 1;
+            let number = packet[..length]
+                .first_chunk()
+                .map_or(usize::MAX, |bytes| u32::from_be_bytes(*bytes) as usize);
+            assert!(!std::mem::replace(&mut seen[number], true), "{encryption:?}: {number} came twice");
         }
         sender.join().expect("the sender ends");
-        assert_eq!(next, PACKETS, "{encryption:?}: lanes over TCP lose none");
+        let missing = seen.iter().filter(|seen| !**seen).count();
+        assert_eq!(missing, 0, "{encryption:?}: lanes over TCP lose none");
         let copies = common::class(&gateways, Gateway::T1, "urgent")["copies"].as_u64().unwrap_or_default();
         let duplicates = peer(&gateways, Gateway::T2)["received"]["duplicates"].as_u64().unwrap_or_default();
         // Before the first loss is seen there are none.

@@ -278,7 +278,7 @@ impl LaneControl {
     pub fn handle_report(&mut self, now: Instant, lane: LaneId, paths: &mut Paths, report: ArrivalReport) {
         // Without edge pacing too: what has arrived leaves the record.
         let rate = self.grant;
-        let left = self.departures.as_mut().and_then(|departures| departures.take(report.bytes, rate));
+        let left = self.departures.as_mut().and_then(|departures| departures.take(now, report.bytes, rate));
         let Some(Departure { earliest, paced }) = left.filter(|_| self.edge_pacing) else { return };
         let arrival = Arrival {
             signal: Signal::OneWay,

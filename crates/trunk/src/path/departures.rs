@@ -36,7 +36,8 @@ impl Samples {
 pub(crate) struct Departure {
     /// Not before this time.
     pub(crate) earliest: Instant,
-    /// At this time, if the connection sends what it holds at the rate at which it is paced.
+    /// At this time, if the connection sends what it holds at the rate at which it is paced; if it has none, at the next look after a
+    /// time without one.
     pub(crate) paced: Instant,
 }
 
@@ -50,6 +51,9 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
+    /// Looks further apart than this are rare: on a long path whose window is full no acknowledgement has the lane served for a round trip.
+    const RARE: Duration = Duration::from_millis(50);
+
     /// The connection has taken so many bytes so far.
     pub(crate) fn handle_written(&mut self, now: Instant, written: u64) {
         self.written.update(now, written);
@@ -60,12 +64,12 @@ impl Departures {
         self.sent.update(now, sent);
     }
 
-    /// When the byte before `position` left, of a connection that is paced at `rate`; `None` if that is not known. The record before it
+    /// When the byte before `position` left, whose arrival is known `now`, of a connection that is paced at `rate`; `None` if that is not known. The record before it
     /// is dropped.
     ///
     /// A time too late would make a delay too short, and the shortest one counts as that of an empty path. But at a low rate a byte
     /// waits in the connection for many milliseconds between two looks, which are no queue in the core.
-    pub(crate) fn take(&mut self, position: u64, rate: Option<Rate>) -> Option<Departure> {
+    pub(crate) fn take(&mut self, now: Instant, position: u64, rate: Option<Rate>) -> Option<Departure> {
         let written = &mut self.written.all;
         while written.front().is_some_and(|(_, bytes)| *bytes < position) && written.len() > 1 {
             written.pop_front();
@@ -80,8 +84,13 @@ impl Departures {
             return Some(Departure { earliest: at, paced: at });
         };
         let earliest = at.max(look);
-        let paced = rate.map_or(earliest, |rate| look + rate.time_for(position - bytes, &mut 0));
-        Some(Departure { earliest, paced: earliest.max(paced) })
+        let paced = match rate {
+            Some(rate) => look + rate.time_for(position - bytes, &mut 0),
+            // Without a bound it waited for the window. Where no look came for long it may have left at any time since.
+            None => sent.get(1).map_or(now, |(at, _)| *at),
+        };
+        let is_known = rate.is_some() || paced.saturating_since(earliest) > Self::RARE;
+        Some(Departure { earliest, paced: if is_known { earliest.max(paced) } else { earliest } })
     }
 }
 
@@ -94,7 +103,7 @@ mod tests {
     }
 
     fn earliest(departures: &mut Departures, position: u64) -> Option<Instant> {
-        departures.take(position, None).map(|departure| departure.earliest)
+        departures.take(at(10_000), position, None).map(|departure| departure.earliest)
     }
 
     #[test]
@@ -105,7 +114,7 @@ mod tests {
         departures.handle_written(at(14), 6000);
         let rate = Some(Rate::from_mbit(1.0));
         let mut left = |position| {
-            let departure = departures.take(position, rate).expect("it is known");
+            let departure = departures.take(at(50), position, rate).expect("it is known");
             [departure.earliest, departure.paced].map(|at| at.as_nanos() / 1_000_000)
         };
         // A thousand bytes take 8 ms.
@@ -143,6 +152,21 @@ mod tests {
         assert_eq!(times, [0, 5, 950].map(|ms| Some(at(ms))));
     }
 
+    /// A window in flight on a path of 600 ms: the next look is a round trip later.
+    #[test]
+    fn what_waits_for_a_window_leaves_when_that_opens_as_far_as_is_known() {
+        let mut departures = Departures::default();
+        departures.handle_written(at(0), 30_000);
+        departures.handle_sent(at(0), 15_000);
+        departures.handle_sent(at(600), 30_000);
+        let mut left = |position| {
+            let departure = departures.take(at(1200), position, None).expect("it is known");
+            [departure.earliest, departure.paced]
+        };
+        assert_eq!(left(15_000), [at(0), at(0)]);
+        assert_eq!(left(30_000), [at(0), at(600)]);
+    }
+
     #[test]
     fn the_record_stays_short() {
         let mut departures = Departures::default();
@@ -154,7 +178,7 @@ mod tests {
         let len = |departures: &Departures| departures.written.all.len().max(departures.sent.all.len());
         (1..20_000).for_each(|n| look(&mut departures, n * 600, n * 100));
         assert_eq!(len(&departures), Samples::MAX_SAMPLES);
-        assert!(departures.take(1_999_900 - 50, None).is_some());
+        assert!(departures.take(at(3000), 1_999_900 - 50, None).is_some());
         assert!(len(&departures) <= 2, "{}", len(&departures));
         // Looks in quick succession are one, and those that find nothing new none.
         (0..100).for_each(|n| look(&mut departures, 13_000_000 + n, 3_000_000 + n));
