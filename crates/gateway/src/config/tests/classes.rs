@@ -49,7 +49,7 @@ fn presets_are_classes_by_one_word() {
         error("classes = \"spilt\""),
         "/etc/trunkline/site.toml:2:1: classes: is \"spilt\"; allowed: \"interactive\", \"split\", \"single\", \
          or a list, each a table with name, match, queue, lane_group, lanes, transport, delivery, congestion_control, dscp, paths, weight, guarantee, \
-         ceiling, priority, max_wait, flows, retransmission_filter, header_compression"
+         ceiling, priority, max_wait, flows, retransmission_filter, replicate, header_compression"
     );
 }
 
@@ -83,13 +83,37 @@ fn tcp_of_a_preset_has_lanes_by_its_path_where_these_learn_what_it_loses() {
         let groups = ok(text).trunk.groups;
         groups.iter().map(|group| (group.lanes, group.adaptive)).collect::<Vec<_>>()
     };
-    assert_eq!(lanes("classes = \"interactive\"\n"), [(1, false), (4, true), (1, false)]);
+    assert_eq!(lanes("classes = \"interactive\"\n"), [(2, true), (4, true), (1, false)]);
     assert_eq!(lanes("classes = \"split\"\n"), [(4, true), (1, false)]);
     let named = "classes = \"split\"\n[lanes]\ncongestion_control = \"cubic\"\n";
     assert_eq!(lanes(named), [(1, false), (1, false)]);
     assert_eq!(lanes(&two("lanes = \"auto\"", "")), [(4, true), (1, false)]);
     let error = error(&two("lanes = \"many\"", ""));
     assert!(error.contains("\"many\" is no number of lanes; allowed: 1 to 32, or \"auto\""), "{error}");
+}
+
+#[test]
+fn packets_are_sent_twice_over_two_lanes_of_tcp_and_no_others() {
+    let first = |text: &str| {
+        let trunk = ok(&two(text, "")).trunk;
+        (trunk.groups[0].lanes, trunk.groups[0].adaptive, trunk.classes[0].replicates)
+    };
+    assert_eq!(first("replicate = true"), (2, true, true));
+    assert_eq!(first("replicate = true\nlanes = 3"), (3, false, true));
+    assert_eq!(
+        first("replicate = true\ncongestion_control = \"cubic\""),
+        (1, false, false),
+        "nothing is known of the path"
+    );
+    assert_eq!(first("replicate = false"), (1, false, false));
+    let error = |text: &str| error(&two(&format!("replicate = true\n{text}"), ""));
+    let one = error("lanes = 1");
+    assert!(
+        one.contains("replicate is true, and the class has one lane; allowed: at least 2 lanes, or no lanes"),
+        "{one}"
+    );
+    let quic = error("transport = \"quic\"");
+    assert!(quic.contains("replicate is true, and the class's lanes are not all over TCP"), "{quic}");
 }
 
 #[test]
