@@ -318,7 +318,7 @@ fn carry(trunk: &mut TrunkSpec, quic: Option<Delivery>) {
     each(trunk, |class| {
         (class.transport, class.delivery) = (quic.map(|_| Transport::Quic), quic);
         if quic.is_some() {
-            class.header_compression = None;
+            (class.header_compression, class.replicate) = (None, None);
         }
         if quic == Some(Delivery::Datagram) {
             class.retransmission_filter = None;

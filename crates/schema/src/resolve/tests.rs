@@ -65,8 +65,9 @@ fn a_trunk_that_says_nothing_is_the_shipped_default() {
     assert_eq!(classes, [("interactive", 5, "fq-codel"), ("tcp", 1, "trunk"), ("other", 0, "codel")]);
     assert!(plan.edge_pacing && plan.classes.iter().all(|class| class.filters_retransmissions));
     for (place, group) in plan.groups.iter().enumerate() {
-        let lanes = if place == 1 { (4, true) } else { (1, false) };
-        assert_eq!((group.lanes, group.adaptive), lanes);
+        let lanes = [(2, true), (4, true), (1, false)];
+        assert_eq!((group.lanes, group.adaptive), lanes[place]);
+        assert_eq!(plan.classes[place].replicates, place == 0);
         assert_eq!((group.dscp, group.compression), (0, Compression::On));
         assert_eq!(group.congestion_control, CongestionControl::ByPath);
         assert_eq!((plan.classes[place].group, &plan.classes[place].name), (place, &group.name));

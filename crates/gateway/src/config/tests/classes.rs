@@ -109,11 +109,13 @@ fn packets_are_sent_twice_over_two_lanes_of_tcp_and_no_others() {
     let error = |text: &str| error(&two(&format!("replicate = true\n{text}"), ""));
     let one = error("lanes = 1");
     assert!(
-        one.contains("replicate is true, and the class has one lane; allowed: at least 2 lanes, or no lanes"),
+        one.contains(
+            "replicate: is true, and the class has one lane; allowed: at least 2 lanes, or no lanes"
+        ),
         "{one}"
     );
     let quic = error("transport = \"quic\"");
-    assert!(quic.contains("replicate is true, and the class's lanes are not all over TCP"), "{quic}");
+    assert!(quic.contains("replicate: is true, and the class's lanes are not all over TCP"), "{quic}");
 }
 
 #[test]
