@@ -43,9 +43,9 @@ a = "host""#, r#"bad.toml:6:1: nodes."a b": "a b" is no name; allowed: 1 to 32 o
     (r#"ends = ["a", "g"]"#, r#"ends = ["a", "a"]"#, "bad.toml:15:1: links.near.ends: has the same node twice; allowed: two nodes"),
     (r#"ends = ["a", "g"]
 "#, "", r#"bad.toml:14:8: links.near.ends: is missing; allowed: two nodes, such as ["a", "b"]"#),
-    (r#"rate = "100 Mbit/s""#, "", r#"bad.toml:14:8: links.near.rate: is missing; allowed: a rate, such as "10 Mbit/s"
-bad.toml:28:8: links.last.rate: is missing; allowed: a rate, such as "10 Mbit/s"
-bad.toml:32:8: links.cell.rate: is missing; allowed: a rate, such as "10 Mbit/s""#),
+    (r#"rate = "100 Mbit/s""#, "", r#"bad.toml:14:8: links.near.rate: is missing; allowed: a rate, such as "10 Mbit/s", or deliveries
+bad.toml:28:8: links.last.rate: is missing; allowed: a rate, such as "10 Mbit/s", or deliveries
+bad.toml:32:8: links.cell.rate: is missing; allowed: a rate, such as "10 Mbit/s", or deliveries"#),
     (r#"rate = "100 Mbit/s""#, r#"rate = "0 bit/s""#, r#"bad.toml:16:1: links.near.rate: is "0 bit/s"; allowed: 1 bit/s or more, or 0 with a change to more"#),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
 loss = nan"#, r#"bad.toml:17:1: links.near.loss: is nan; allowed: 0 to 1, or "0 %" to "100 %", or a table with to_bad, to_good, good, bad"#),
@@ -58,7 +58,7 @@ bad.toml:17:1: links.near.loss.bad: is missing; allowed: 0 to 1, or "0 %" to "10
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
 mtu = "9 B""#, r#"bad.toml:17:1: links.near.mtu: is "9 B"; allowed: 68 to 65535 bytes"#),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
-back = { ends = ["g", "a"] }"#, "bad.toml:17:10: links.near.back.ends: is no key of a way back; allowed: a way back has rate, delay, queue, mtu, loss, corruption, duplication, jitter, mobile, changes, repeat"),
+back = { ends = ["g", "a"] }"#, "bad.toml:17:10: links.near.back.ends: is no key of a way back; allowed: a way back has rate, deliveries, delay, queue, mtu, loss, corruption, duplication, jitter, mobile, changes, repeat"),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
 jitter = { reorders = true }"#, "bad.toml:17:1: links.near.jitter: has neither max nor mean, or both; allowed: one of max and mean"),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
@@ -69,6 +69,15 @@ mobile = { wifi = {} }"#, "bad.toml:17:1: links.near.mobile: has wifi; allowed: 
 mobile = { pareto = { mean = "1 s", shape = inf, share = 1 } }"#, "bad.toml:17:37: links.near.mobile.pareto.shape: is inf; allowed: above 1"),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
 changes = [{ at = "1 s" }, { at = "0 s", rate = "1 Mbit/s" }]"#, "bad.toml:17:12: links.near.changes[0]: changes nothing; allowed: at least one of rate, delay and loss"),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+deliveries = "1 2 5""#, "bad.toml:17:1: links.near.deliveries: is given beside a rate; allowed: one of the two"),
+    (r#"rate = "100 Mbit/s""#, r#"deliveries = "1 2 x""#, r#"bad.toml:16:1: links.near.deliveries: number 3, "x", is no time; allowed: whole milliseconds with white space between them"#),
+    (r#"rate = "100 Mbit/s""#, r#"deliveries = "1 5 2""#, "bad.toml:16:1: links.near.deliveries: number 3 of the times; allowed: no time before the one in front of it"),
+    (r#"rate = "100 Mbit/s""#, r#"deliveries = "0 0""#, "bad.toml:16:1: links.near.deliveries: number 2 of the times; allowed: up to ten million times, the last one later than 0 ms"),
+    (r#"rate = "100 Mbit/s""#, r#"deliveries = "1 2 5"
+changes = [{ at = "1 s", rate = "1 Mbit/s" }]"#, "bad.toml:17:26: links.near.changes[0].rate: is given for a link with deliveries, which say when it sends; allowed: delay and loss"),
+    (r#"rate = "100 Mbit/s""#, r#"deliveries = "1 2 5"
+mobile = { pareto = { mean = "1 s", shape = 2.0, share = 1 } }"#, "bad.toml:17:1: links.near.mobile: is given beside deliveries; allowed: one of the two"),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
 repeat = "1 s""#, "bad.toml:17:1: links.near.repeat: there are no changes to repeat"),
     (r#"like = "core""#, r#"like = "cores""#, r#"bad.toml:25:1: links.far.like: there is no link "cores"; allowed: near, core, far, last, cell, radio"#),

@@ -6,6 +6,7 @@
 //! with both: docs/models/link.md describes the model.
 
 pub mod check;
+mod deliveries;
 mod impairment;
 mod link;
 pub mod mobile;
@@ -16,6 +17,7 @@ mod schedule;
 mod serialiser;
 mod settings;
 
+pub use deliveries::Deliveries;
 pub use impairment::{Impairments, Jitter, Loss};
 pub use link::{Arrival, Link, LinkStats, Owner, Payload, Timer};
 pub use polled::{Delivery, PolledLink};

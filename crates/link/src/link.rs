@@ -10,7 +10,7 @@ use crate::mobile::Mobile;
 use crate::pipe::Pipe;
 use crate::schedule::Schedule;
 use crate::serialiser::Serialiser;
-use crate::{Impairments, LinkChange, LinkSettings};
+use crate::{Deliveries, Impairments, LinkChange, LinkSettings};
 
 /// A packet that a link carries.
 pub trait Payload: Item {
@@ -101,9 +101,12 @@ impl<T: Payload> Link<T> {
     pub fn new(settings: &LinkSettings, seed: u64) -> Self {
         let impaired = settings.impairments != Impairments::default()
             || settings.changes.iter().any(|(_, change)| matches!(change, LinkChange::Impairments(_)));
+        let mut serialiser =
+            Serialiser::new(settings.rate, settings.mobile.as_ref(), Rng::new(seed, "mobile"));
+        serialiser.set_deliveries(settings.deliveries.clone(), Instant::ZERO);
         Link {
             queue: Queue::new(settings.queue, seed),
-            serialiser: Serialiser::new(settings.rate, settings.mobile.as_ref(), Rng::new(seed, "mobile")),
+            serialiser,
             delay: settings.delay,
             mtu: settings.mtu,
             free_at: Instant::ZERO,
@@ -273,6 +276,17 @@ impl<T: Payload> Link<T> {
         self.begin(now, owner);
     }
 
+    /// Sends at these moments from now on, which count from `start`; `None`: at its rate.
+    pub fn set_deliveries(
+        &mut self,
+        (now, start): (Instant, Instant),
+        deliveries: Option<Deliveries>,
+        owner: &mut impl Owner<T>,
+    ) {
+        self.serialiser.set_deliveries(deliveries, start);
+        self.begin(now, owner);
+    }
+
     /// Changes the delay; packets under way keep theirs.
     pub fn set_delay(&mut self, delay: Duration) {
         self.delay = delay;
@@ -302,7 +316,7 @@ impl<T: Payload> Link<T> {
         self.serialiser.set_mobile(mobile, Rng::new(self.seed, "mobile"));
     }
 
-    /// Replaces the changes that are to come by others, whose times count from `start`. Those whose time has passed are due at once.
+    /// Replaces the changes that are to come by others, whose times count from `start`, as do those of its deliveries. Those whose time has passed are due at once.
     pub fn set_changes(
         &mut self,
         (now, start): (Instant, Instant),
@@ -315,6 +329,7 @@ impl<T: Payload> Link<T> {
             self.set_impairments(Impairments::default());
         }
         self.schedule = Schedule::new(changes, repeat, start);
+        self.serialiser.restart(start);
         owner.set(Timer::Change, self.schedule.due().map_or(Instant::FAR_FUTURE, |at| at.max(now)));
     }
 

@@ -126,6 +126,9 @@ impl<T: Payload> PolledLink<T> {
         if before.rate != settings.rate {
             self.link.set_rate(now, settings.rate, &mut self.timers);
         }
+        if before.deliveries != settings.deliveries {
+            self.link.set_deliveries((now, now), settings.deliveries.clone(), &mut self.timers);
+        }
         if (&before.changes, before.repeat) != (&settings.changes, settings.repeat) {
             self.restart_changes(now, now);
         }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate, Rng};
 
+use crate::Deliveries;
+use crate::deliveries::Moments;
 use crate::mobile::{Mobile, Radio, Sending};
 
 /// How long a link takes to send a packet.
@@ -11,6 +13,7 @@ use crate::mobile::{Mobile, Radio, Sending};
 pub(crate) struct Serialiser {
     rate: Rate,
     carry: u64,
+    moments: Option<Moments>,
     radio: Option<Box<Radio>>,
     busy: Duration,
 }
@@ -20,6 +23,7 @@ impl Serialiser {
         Serialiser {
             rate,
             carry: 0,
+            moments: None,
             radio: mobile.map(|mobile| Box::new(Radio::new(mobile, rng))),
             busy: Duration::ZERO,
         }
@@ -33,6 +37,17 @@ impl Serialiser {
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
         self.carry = 0;
+    }
+
+    /// From the next packet on it sends at these moments, which count from `start`.
+    pub(crate) fn set_deliveries(&mut self, deliveries: Option<Deliveries>, start: Instant) {
+        self.moments = deliveries.map(|deliveries| Moments::new(deliveries, start));
+    }
+
+    /// Lets the moments count from `start`.
+    pub(crate) fn restart(&mut self, start: Instant) {
+        let deliveries = self.moments.take().map(|moments| moments.of().clone());
+        self.set_deliveries(deliveries, start);
     }
 
     /// From the next packet on.
@@ -49,7 +64,10 @@ impl Serialiser {
     /// made up for by later ones.
     #[inline]
     pub(crate) fn send(&mut self, now: Instant, bytes: u32) -> Sending {
-        let plain = self.rate.time_for(u64::from(bytes), &mut self.carry);
+        let plain = match &mut self.moments {
+            None => self.rate.time_for(u64::from(bytes), &mut self.carry),
+            Some(moments) => moments.send(now, bytes).saturating_since(now),
+        };
         let sending = match &mut self.radio {
             None => Sending { busy: plain, late: Duration::ZERO },
             Some(radio) => radio.send(now, bytes, plain),

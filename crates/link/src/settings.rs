@@ -6,7 +6,7 @@ use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_units::Rate;
 
 use crate::mobile::Mobile;
-use crate::{Impairments, Loss};
+use crate::{Deliveries, Impairments, Loss};
 
 /// A change of a link while it carries packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +24,8 @@ pub enum LinkChange {
 pub struct LinkSettings {
     /// Rate. Zero holds packets back until it changes; [`Rate::MAX`] is unlimited.
     pub rate: Rate,
+    /// When it sends, in place of the rate: that is their mean.
+    pub deliveries: Option<Deliveries>,
     /// One-way propagation delay.
     pub delay: Duration,
     /// Where packets wait for it.
@@ -45,6 +47,7 @@ impl LinkSettings {
     pub fn new(rate: Rate, delay: Duration) -> Self {
         LinkSettings {
             rate,
+            deliveries: None,
             delay,
             queue: QueueSettings::TailDrop(Limits::default()),
             mtu: 1500,

@@ -1,8 +1,11 @@
 //! Links.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
-use serde::de::Deserializer;
-use serde::{Deserialize, Serialize};
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize, Serializer};
+use trunkline_link::Deliveries;
 
 use crate::quantity::{Rate, Share, Size, Time};
 use trunkline_schema::{Either, LinkQueue};
@@ -17,6 +20,8 @@ pub struct LinkSpec {
     pub like: Option<String>,
     /// Rate.
     pub rate: Option<Rate>,
+    /// When it can send, in place of a rate.
+    pub deliveries: Option<Moments>,
     /// One-way delay; none.
     pub delay: Option<Time>,
     /// Where packets wait for it; tail drop, 1000 packets.
@@ -39,6 +44,35 @@ pub struct LinkSpec {
     pub repeat: Option<Time>,
     /// The way back, where it differs.
     pub back: Option<Box<LinkSpec>>,
+}
+
+/// Times, whole milliseconds with white space between them, at each of which a link can send 1504 bytes: a trace of mahimahi as it is.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub struct Moments(#[schemars(with = "String")] pub Deliveries);
+
+impl Serialize for Moments {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let moments: Vec<String> = self.0.moments().iter().map(u32::to_string).collect();
+        to.serialize_str(&moments.join(" "))
+    }
+}
+
+impl<'de> Deserialize<'de> for Moments {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        let number = |(place, word): (usize, &str)| {
+            let allowed = "whole milliseconds with white space between them";
+            word.parse().map_err(|_| {
+                D::Error::custom(format!("number {}, {word:?}, is no time; allowed: {allowed}", place + 1))
+            })
+        };
+        let moments: Vec<u32> = text.split_whitespace().enumerate().map(number).collect::<Result<_, _>>()?;
+        let refused = |(place, allowed)| {
+            D::Error::custom(format!("number {} of the times; allowed: {allowed}", place + 1))
+        };
+        Deliveries::new(moments).map(Moments).map_err(refused)
+    }
 }
 
 /// Loss: a share, or bursts.

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use trunkline_link::Deliveries;
 use trunkline_units::Rate;
 
-use super::mahimahi::PACKET_BYTES;
 use super::{Recording, Step};
 
 /// An experiment runs no longer, unless it is told to.
@@ -32,7 +32,7 @@ pub struct Surroundings<'t> {
 pub fn experiment(there: &Recording, back: Option<&Recording>, around: &Surroundings<'_>) -> String {
     let mean = there.mean_rate().unwrap_or(around.rate);
     let duration = there.length.min(MAX_DURATION).max(Duration::from_secs(10));
-    let queue = mean.bytes_in(around.queue).max(10 * PACKET_BYTES);
+    let queue = mean.bytes_in(around.queue).max(10 * u64::from(Deliveries::BYTES));
     let mut text = format!(
         "id = {id:?}\n\
          title = {title:?}\n\
@@ -75,6 +75,17 @@ pub fn experiment(there: &Recording, back: Option<&Recording>, around: &Surround
 
 /// The keys of one direction.
 fn way(recording: &Recording, around: &Surroundings<'_>) -> String {
+    if let Some(deliveries) = &recording.deliveries {
+        let lines = deliveries
+            .moments()
+            .chunks(30)
+            .map(|moments| moments.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
+        let moments = lines.collect::<Vec<_>>().join("\n");
+        return format!(
+            "delay = \"{} us\"\ndeliveries = \"\"\"\n{moments}\"\"\"\n",
+            around.delay.as_micros()
+        );
+    }
     let mut now = beginning(recording, around);
     let begins = settings(&now);
     let mut changes = String::new();

@@ -213,7 +213,7 @@ fn recording(intervals: &[Interval]) -> Result<Recording, ImportError> {
         steps.push(Step { at, rate: Some(rate_of(bits_per_second)), delay: None, loss: None });
         end = interval.end;
     }
-    Ok(Recording { steps, length: micros(end - first.begin) })
+    Ok(Recording::of_steps(steps, micros(end - first.begin)))
 }
 
 #[cfg(test)]

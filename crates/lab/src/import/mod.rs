@@ -19,6 +19,7 @@ mod text;
 use std::fmt;
 use std::time::Duration;
 
+use trunkline_link::Deliveries;
 use trunkline_units::Rate;
 
 pub use experiment::{Surroundings, experiment};
@@ -69,16 +70,21 @@ struct Step {
 pub struct Recording {
     /// In the order of their times; the first is at 0.
     steps: Vec<Step>,
+    /// When it carried a packet, in place of rates.
+    deliveries: Option<Deliveries>,
     length: Duration,
 }
 
 impl Recording {
-    /// Reads a recording, with notes on what was assumed and what was not read. Of mahimahi's moments those in the same `interval` become one
-    /// rate.
+    const fn of_steps(steps: Vec<Step>, length: Duration) -> Self {
+        Recording { steps, deliveries: None, length }
+    }
+
+    /// Reads a recording, with notes on what was assumed and what was not read.
     ///
     /// # Errors
     /// With the line that cannot be read, or has no place where it is, and what to do about it.
-    pub fn read(bytes: &[u8], interval: Duration) -> Result<(Self, Vec<String>), ImportError> {
+    pub fn read(bytes: &[u8]) -> Result<(Self, Vec<String>), ImportError> {
         let text = text::decode(bytes)?;
         let Some(first) = text.lines().find(|line| !is_blank(line)) else {
             return Err(of_all("the file is empty; allowed: a recording of a link"));
@@ -88,7 +94,7 @@ impl Recording {
         } else if iperf::is_log(&text) {
             iperf::log(&text)
         } else if mahimahi::is_moment(first) {
-            Ok((mahimahi::read(&text, interval)?, Vec::new()))
+            Ok((mahimahi::read(&text)?, Vec::new()))
         } else {
             table::read(&text)
         }
@@ -101,6 +107,9 @@ impl Recording {
 
     /// The mean rate, if it has rates.
     pub fn mean_rate(&self) -> Option<Rate> {
+        if let Some(deliveries) = &self.deliveries {
+            return Some(deliveries.mean_rate());
+        }
         let ends = self.steps.iter().skip(1).map(|step| step.at).chain([self.length]);
         let mut bits = 0.0;
         let mut rate = 0.0;

@@ -9,10 +9,8 @@ use trunkline_units::Rng;
 use super::*;
 use crate::document::Document;
 
-const INTERVAL: Duration = Duration::from_millis(100);
-
 fn read(text: &str) -> Result<(Recording, Vec<String>), ImportError> {
-    Recording::read(text.as_bytes(), INTERVAL)
+    Recording::read(text.as_bytes())
 }
 
 fn recording(text: &str) -> Recording {
@@ -38,14 +36,20 @@ fn around() -> Surroundings<'static> {
 }
 
 #[test]
-fn moments_of_mahimahi_become_rates_and_a_silence_a_rate_of_zero() {
+fn moments_of_mahimahi_are_those_at_which_the_link_sends() {
     // 100 packets in the first 100 ms, none in the second, 50 in the third.
-    let times = (0..100).chain((0..50).map(|packet| 202 + 2 * packet));
-    let text = times.map(|time| time.to_string()).collect::<Vec<_>>().join("\n");
+    let times: Vec<u32> = (0..100).chain((0..50).map(|packet| 202 + 2 * packet)).collect();
+    let text = times.iter().map(u32::to_string).collect::<Vec<_>>().join("\n");
     let recording = recording(&text);
     assert_eq!(recording.length(), Duration::from_millis(300));
-    assert_eq!(rates(&recording), [12_032_000, 0, 6_016_000]);
     assert_eq!(recording.mean_rate().expect("a rate").bits_per_second(), 6_016_000);
+    let text = experiment(&recording, None, &around());
+    let document = Document::parse("recorded.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let points = document.plan().unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    for way in &points[0].scenario.links[2].ways {
+        assert_eq!(way.deliveries.as_ref().map(Deliveries::moments), Some(&times[..]));
+        assert_eq!((way.rate.bits_per_second(), way.delay), (6_016_000, Duration::from_millis(20)));
+    }
 }
 
 #[test]
@@ -151,7 +155,7 @@ fn what_is_no_recording_is_told_with_its_line_and_in_the_units_of_the_file() {
 fn random(rng: &mut Rng, gaps: u64) -> Recording {
     let mut at = Duration::ZERO;
     let count = 2 + rng.below(30);
-    let gap = |rng: &mut Rng| INTERVAL * (1 + rng.below(gaps)) as u32;
+    let gap = |rng: &mut Rng| Duration::from_millis(100) * (1 + rng.below(gaps)) as u32;
     let mut last = gap(rng);
     let mut steps = Vec::new();
     for number in 0..count {
@@ -162,7 +166,7 @@ fn random(rng: &mut Rng, gaps: u64) -> Recording {
         }
         at += last;
     }
-    Recording { steps, length: at }
+    Recording::of_steps(steps, at)
 }
 
 fn any<'t>(rng: &mut Rng, of: &[&'t str]) -> &'t str {
@@ -283,21 +287,22 @@ fn as_log(recording: &Recording, rng: &mut Rng) -> String {
     text
 }
 
-fn as_trace(recording: &Recording) -> String {
-    let mut moments: Vec<u128> = Vec::new();
-    for (step, end) in recording.steps.iter().zip(ends(recording)) {
-        let packets = step.rate.expect("a rate").bits_per_second() / (mahimahi::PACKET_BYTES * 8 * 10);
-        let (from, end) = (step.at.as_millis(), (end * 1e3).round() as u128);
-        let is_last = end == recording.length.as_millis();
-        moments.extend((0..u128::from(packets)).map(|packet| {
-            if is_last && packet + 1 == u128::from(packets) {
-                end
-            } else {
-                from + 99 * packet / u128::from(packets)
-            }
-        }));
+fn trace(rng: &mut Rng) -> Recording {
+    let mut at = rng.below(5) as u32;
+    let mut moments = vec![at];
+    for _ in 0..=rng.below(300) {
+        at += rng.below(9) as u32;
+        moments.push(at);
     }
-    moments.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n") + "\n"
+    moments.push(at + 1);
+    let steps = vec![Step { at: Duration::ZERO, rate: None, delay: None, loss: None }];
+    let length = Duration::from_millis((at + 1).into());
+    Recording { steps, deliveries: Deliveries::new(moments).ok(), length }
+}
+
+fn as_trace(recording: &Recording) -> String {
+    let deliveries = recording.deliveries.as_ref().expect("a trace");
+    deliveries.moments().iter().map(u32::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 #[test]
@@ -309,12 +314,7 @@ fn a_recording_that_is_written_in_any_form_is_read_back_the_same() {
             0 => as_json(&recording, &mut rng),
             1 => as_log(&recording, &mut rng),
             2 => {
-                recording = random(&mut rng, 1);
-                let last = recording.steps.len() - 1;
-                for (place, step) in recording.steps.iter_mut().enumerate() {
-                    let packets = rng.below(300).max(u64::from(place == last));
-                    step.rate = Some(Rate::from_bits_per_second(packets * mahimahi::PACKET_BYTES * 80));
-                }
+                recording = trace(&mut rng);
                 as_trace(&recording)
             }
             _ => as_table(&mut recording, &mut rng),

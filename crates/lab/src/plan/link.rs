@@ -103,8 +103,9 @@ fn ways(context: &Context<'_>, at: &At<'_>, name: &str) -> Option<Ways> {
 }
 
 /// What a way back may have of its own.
-const HAS: [&str; 11] = [
+const HAS: [&str; 12] = [
     "rate",
+    "deliveries",
     "delay",
     "queue",
     "mtu",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use trunkline_link::mobile::{BlockErrors, Mobile as Radio, Pareto, Rlp};
-use trunkline_link::{Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss};
+use trunkline_link::{Deliveries, Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss};
 
 use super::check::Check;
 use crate::experiment::{Change, Jitter, LinkSpec, LossSpec, Mobile};
@@ -38,10 +38,7 @@ impl<'f> Layers<'_, 'f> {
     }
 
     pub(super) fn settings(&self) -> Option<LinkSettings> {
-        let Some(rate) = self.pick(|spec| spec.rate) else {
-            self.0[0].0.key("rate").report("is missing", "a rate, such as \"10 Mbit/s\"");
-            return None;
-        };
+        let (rate, deliveries) = self.rate()?;
         let impairments = Impairments {
             loss: self.pick(|spec| spec.loss).map_or(Loss::None, loss_of),
             corruption: self.pick(|spec| spec.corruption).map_or(0.0, |share| share.0),
@@ -51,10 +48,23 @@ impl<'f> Layers<'_, 'f> {
                 .map_or(Wobble::None, |said| wobble(&self.place("jitter"), said)),
         };
         let said = self.0.iter().find_map(|(_, spec)| spec.changes.as_deref()).unwrap_or_default();
+        if deliveries.is_some() {
+            if self.pick(|spec| spec.mobile).is_some() {
+                self.place("mobile").report_plain("is given beside deliveries; allowed: one of the two");
+                return None;
+            }
+            if let Some(number) = said.iter().position(|change| change.rate.is_some()) {
+                let change = self.place("changes").index(number).key("rate");
+                change
+                    .report("is given for a link with deliveries, which say when it sends", "delay and loss");
+                return None;
+            }
+        }
         let (changes, numbers) = changes(&self.place("changes"), said, impairments);
         let queue = self.queue();
         let settings = LinkSettings {
-            rate: rate.0,
+            rate,
+            deliveries,
             delay: self.pick(|spec| spec.delay).unwrap_or_default().0,
             queue: queue?,
             mtu: self.pick(|spec| spec.mtu).map_or(1500, |mtu| u32::try_from(mtu.0).unwrap_or(u32::MAX)),
@@ -82,11 +92,32 @@ impl<'f> Layers<'_, 'f> {
 }
 
 impl Layers<'_, '_> {
+    /// The rate, or when it sends: whichever is said first.
+    fn rate(&self) -> Option<(Rate, Option<Deliveries>)> {
+        let said = self.0.iter().find(|(_, spec)| spec.rate.is_some() || spec.deliveries.is_some());
+        match said.map(|(at, spec)| (at, spec.rate, &spec.deliveries)) {
+            Some((_, Some(rate), None)) => Some((rate.0, None)),
+            Some((_, None, Some(moments))) => Some((moments.0.mean_rate(), Some(moments.0.clone()))),
+            Some((at, ..)) => {
+                at.key("deliveries").report_plain("is given beside a rate; allowed: one of the two");
+                None
+            }
+            None => {
+                self.0[0].0.key("rate").report("is missing", "a rate, such as \"10 Mbit/s\", or deliveries");
+                None
+            }
+        }
+    }
+
     /// Whether a shaper of a kernel can have the link's rate: it is given, and it stays.
     fn suits_a_shaper(&self, settings: &LinkSettings) -> bool {
         let place = self.place("queue").key("kernel");
         if settings.rate == Rate::MAX {
             place.report("is given for a link without a limit of its rate", "links with a rate");
+            return false;
+        }
+        if settings.deliveries.is_some() {
+            place.report("is given for a link with deliveries", "links with a rate");
             return false;
         }
         if settings.mobile.is_some() {
@@ -108,6 +139,7 @@ impl Layers<'_, '_> {
 fn says(spec: &LinkSpec, key: &str) -> bool {
     match key {
         "rate" => spec.rate.is_some(),
+        "deliveries" => spec.deliveries.is_some(),
         "delay" => spec.delay.is_some(),
         "queue" => spec.queue.is_some(),
         "mtu" => spec.mtu.is_some(),

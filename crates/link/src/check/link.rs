@@ -31,6 +31,17 @@ impl LinkSettings {
         if let Some(mobile) = &self.mobile {
             mobile.check().map_err(|error| error.within("mobile"))?;
         }
+        if self.deliveries.is_some() {
+            let others = self.changes.iter().all(|(_, change)| !matches!(change, LinkChange::Rate(_)));
+            let given = format_args!("with deliveries");
+            ensure(
+                others,
+                "changes",
+                given,
+                "those of other values than the rate, which the deliveries say",
+            )?;
+            ensure(self.mobile.is_none(), "mobile", given, "one of the two: both say when packets leave")?;
+        }
         self.check_changes()
     }
 

@@ -199,7 +199,7 @@ impl Table {
         };
         // The last row lasts as long as the one before it.
         let length = last.at + last.at.saturating_sub(before.at);
-        Ok(Recording { steps, length })
+        Ok(Recording::of_steps(steps, length))
     }
 
     /// The time of a row, and how the file has it.

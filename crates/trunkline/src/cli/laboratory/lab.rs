@@ -254,9 +254,6 @@ pub(crate) struct ImportArguments {
     /// The recording of the way back. [default: that of the way there]
     #[arg(long, value_name = "FILE")]
     pub(crate) back: Option<PathBuf>,
-    /// The time over which mahimahi's moments become one rate.
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = some_time)]
-    pub(crate) interval: Duration,
     /// The delay of each way, where the recording has none.
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = some_time)]
     pub(crate) delay: Duration,

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 use crate::output::{print, remark};
 
 pub(super) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
-    let there = read(&arguments.file, arguments)?;
-    let back = arguments.back.as_ref().map(|file| read(file, arguments)).transpose()?;
+    let there = read(&arguments.file)?;
+    let back = arguments.back.as_ref().map(|file| read(file)).transpose()?;
     let stem = arguments.file.file_stem().unwrap_or_default().to_string_lossy();
     let around = Surroundings {
         id: &identifier(&stem),
@@ -27,11 +27,11 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn read(path: &Path, arguments: &ImportArguments) -> Result<Recording, Failure> {
+fn read(path: &Path) -> Result<Recording, Failure> {
     let shown = path.display();
     let bytes = fs::read(path).map_err(|error| Failure::Input(format!("cannot read {shown}: {error}")))?;
-    let (recording, notes) = Recording::read(&bytes, arguments.interval)
-        .map_err(|error| Failure::Input(format!("{shown}: {error}")))?;
+    let (recording, notes) =
+        Recording::read(&bytes).map_err(|error| Failure::Input(format!("{shown}: {error}")))?;
     for note in notes {
         remark(&format_args!("trunkline: {shown}: {note}"));
     }
