@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::net::{SendFlags, sockopt};
 use trunkline_trunk::compress::Compressor;
 use trunkline_trunk::datagram::Rest;
-use trunkline_trunk::path::LaneSign;
+use trunkline_trunk::path::{Grant, LaneSign};
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, LaneConnection, LaneEdge, LaneId, LanePump,
     LaneSnapshot, Paths, SequenceNumber, Served, Stalling, Transmitter, TrunkPlan,
@@ -232,7 +232,7 @@ impl LaneTx {
     }
 
     /// Takes the rate that the lane's path grants it.
-    pub(crate) fn handle_grant(&mut self, grant: Option<Rate>, pool: &mut Pool) -> Result<(), LaneError> {
+    pub(crate) fn handle_grant(&mut self, grant: Grant, pool: &mut Pool) -> Result<(), LaneError> {
         let (pump, mut connection) = self.parts(pool);
         pump.handle_grant(grant, &mut connection)
     }
@@ -352,7 +352,7 @@ mod tests {
         let mut paced = |lane: &mut LaneTx, edge_pacing| {
             plan.edge_pacing = edge_pacing;
             lane.configure(&plan, LaneId(0), &mut pool);
-            lane.handle_grant(Some(Rate::from_mbit(8.0)), &mut pool).expect("the connection takes it");
+            lane.handle_grant(Some(Rate::from_mbit(8.0)).into(), &mut pool).expect("the connection takes it");
             sys::max_pacing_rate(lane.socket.fd()).expect("the kernel says it")
         };
         assert_eq!(paced(&mut lane, true), 1_000_000);

@@ -98,6 +98,9 @@ const PATH_FAMILIES: &[Family<Path>] = &[
     ("trunkline_path_held", "gauge", "1 while a rate near the capacity keeps the queue at the edge.", |p| {
         Some(f64::from(u8::from(p.mode == EdgePacing::Held)))
     }),
+    ("trunkline_path_varying", "gauge", "1 while its rate varies and what is in flight is bounded.", |p| {
+        Some(f64::from(u8::from(p.mode == EdgePacing::Varying)))
+    }),
     ("trunkline_path_competing", "gauge", "1 while others keep a queue in the core.", |p| {
         Some(f64::from(u8::from(p.mode == EdgePacing::Competing)))
     }),

@@ -427,6 +427,8 @@ pub enum EdgePacing {
     Free,
     /// A rate near the capacity keeps the queue at the edge.
     Held,
+    /// Its rate varies from moment to moment: what is in flight is held to what has just arrived.
+    Varying,
     /// It sets no bound, because others keep a queue in the core.
     Competing,
 }

@@ -97,7 +97,7 @@ impl Moments {
         }
         self.left = Deliveries::BYTES;
         let (length, since) = (self.of.length().as_nanos(), now.saturating_since(self.start).as_nanos());
-        self.start = self.start + self.of.length() * u32::try_from(since / length).unwrap_or(u32::MAX);
+        self.start += self.of.length() * u32::try_from(since / length).unwrap_or(u32::MAX);
         let within = now.saturating_since(self.start);
         self.number =
             self.of.moments.partition_point(|moment| Duration::from_millis((*moment).into()) < within);

@@ -199,9 +199,14 @@ pub const REPORT_BYTES: usize = 3 + ArrivalReport::BYTES;
 
 /// The frame of a report.
 pub fn encode_report(report: &ArrivalReport) -> [u8; REPORT_BYTES] {
-    let mut frame = [0; REPORT_BYTES];
-    frame[..3].copy_from_slice(&[0, ArrivalReport::BYTES as u8, REPORT]);
-    frame[3..].copy_from_slice(&report.encode());
+    without_packet(REPORT, &report.encode())
+}
+
+/// A frame of this kind, with no packet in it.
+fn without_packet<const N: usize>(kind: u8, content: &[u8]) -> [u8; N] {
+    let mut frame = [0; N];
+    frame[..3].copy_from_slice(&[0, content.len() as u8, kind]);
+    frame[3..].copy_from_slice(content);
     frame
 }
 
@@ -210,10 +215,7 @@ pub const NUMBER_BYTES: usize = 3 + SequenceNumber::BYTES;
 
 /// The frame of a sequence number.
 pub fn encode_number(number: SequenceNumber) -> [u8; NUMBER_BYTES] {
-    let mut frame = [0; NUMBER_BYTES];
-    frame[..3].copy_from_slice(&[0, SequenceNumber::BYTES as u8, NUMBER]);
-    frame[3..].copy_from_slice(&number.encode());
-    frame
+    without_packet(NUMBER, &number.encode())
 }
 
 impl Frame {

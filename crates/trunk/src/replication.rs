@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
+use crate::path::PathSummary;
+
 /// The number of a packet that is sent more than once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SequenceNumber {
@@ -23,10 +25,7 @@ impl SequenceNumber {
 
     /// Both numbers in network byte order.
     pub fn encode(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&self.space.to_be_bytes());
-        bytes[4..].copy_from_slice(&self.number.to_be_bytes());
-        bytes
+        (u64::from(self.space) << 32 | u64::from(self.number)).to_be_bytes()
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
@@ -34,15 +33,6 @@ impl SequenceNumber {
         let both = u64::from_be_bytes(*bytes);
         SequenceNumber { space: (both >> 32) as u32, number: both as u32 }
     }
-}
-
-/// What is known of the path of a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct PathSummary {
-    /// Its capacity, once it is known.
-    pub(crate) capacity: Option<Rate>,
-    /// Whether lanes have repaired losses on it of late.
-    pub(crate) loses: bool,
 }
 
 /// Which packets of one class are sent twice: those on paths that lose packets, as long as the copies are a small part of what the path

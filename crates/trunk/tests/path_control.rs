@@ -149,6 +149,7 @@ impl Path {
         let rate = self
             .control
             .grant(LANE)
+            .rate
             .map_or(own, |rate| (rate.bits_per_second() as f64).min(self.capacity * 3.0));
         let rate = if self.idle { self.capacity * 0.01 } else { rate };
         if self.control.mode() == PathMode::Held {
@@ -566,18 +567,20 @@ fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
             let lane = lane(number);
             let share = GroupShare::weighted(number.into(), weight);
             control.handle_demand(now, lane, share, demand(number < 2));
-            let granted = control.grant(lane).map_or(50e6, |rate| rate.bits_per_second() as f64);
+            let granted = control.grant(lane).rate.map_or(50e6, |rate| rate.bits_per_second() as f64);
             sent[usize::from(number)] += 0.020 * if number == 2 { 5e6 } else { granted };
             let delay = Some((queue * 1e6) as u32);
             let arrival = acknowledged(now, (sent[usize::from(number)] / 8.0) as u64, delay);
             let _ = control.handle_arrival(now, lane, arrival);
         }
-        let rate = |number| control.grant(lane(number)).map_or(50e6, |rate| rate.bits_per_second() as f64);
+        let rate =
+            |number| control.grant(lane(number)).rate.map_or(50e6, |rate| rate.bits_per_second() as f64);
         queue = (queue + (rate(0) + rate(1) + 5e6 - 100e6) * 0.020 / 100e6).clamp(0.0, 0.050);
         // The first delays are those of an empty path.
         queue = if tick < 3 { 0.0 } else { queue };
     }
-    let grants = [0, 1].map(|number| control.grant(lane(number)).expect("held").bits_per_second() as f64);
+    let grants =
+        [0, 1].map(|number| control.grant(lane(number)).rate.expect("held").bits_per_second() as f64);
     assert!((grants[0] / (grants[0] + grants[1]) - 0.3).abs() < 0.005, "{grants:?}");
     assert!((90e6..100e6).contains(&(grants[0] + grants[1])), "{grants:?}");
 }
@@ -589,7 +592,7 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
     let mut sent = [0.0_f64; 2];
     let mut queue = 0.0_f64;
     let rate = |control: &PathControl, number| {
-        control.grant(lane(number)).map_or(12e6, |rate| rate.bits_per_second() as f64)
+        control.grant(lane(number)).rate.map_or(12e6, |rate| rate.bits_per_second() as f64)
     };
     for tick in 0..500_u64 {
         let now = Instant::from_millis(tick * 20);
@@ -675,7 +678,11 @@ fn any_reports_are_survived() {
             }
             for number in 0..5 {
                 let grant = control.grant(PathLane::new(rng.below(2) as u16, LaneId(number)));
-                assert!(grant.is_none_or(|rate| rate.bits_per_second() >= 64_000), "seed {seed}: {grant:?}");
+                assert!(
+                    grant.rate.is_none_or(|rate| rate.bits_per_second() >= 64_000),
+                    "seed {seed}: {grant:?}"
+                );
+                assert!(grant.flight.is_none_or(|bytes| bytes >= 3000), "seed {seed}: {grant:?}");
             }
             assert!(control.status().queue.is_none_or(|queue| queue >= Duration::ZERO));
         }

@@ -409,6 +409,7 @@ const fn edge_pacing(mode: PathMode) -> EdgePacing {
     match mode {
         PathMode::Free => EdgePacing::Free,
         PathMode::Held => EdgePacing::Held,
+        PathMode::Varying => EdgePacing::Varying,
         PathMode::Competing => EdgePacing::Competing,
     }
 }

@@ -7,12 +7,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use trunkline_trunk::datagram::Rest;
-use trunkline_trunk::path::LaneSign;
+use trunkline_trunk::path::{Grant, LaneSign};
 use trunkline_trunk::{
     CongestionControl, CongestionControlCause, Delivery, HandedOver, LaneConnection, LaneControl, LaneEdge,
     LaneId, LanePump, LaneSnapshot, LaneWindow, Served, Stalling, Transmitter, Transport, TrunkPlan,
 };
-use trunkline_units::{Instant, Rate};
+use trunkline_units::Instant;
 
 use self::datagrams::Datagrams;
 use self::streams::Streams;
@@ -234,7 +234,7 @@ impl QuicTx {
     }
 
     /// Takes the rate that the lane's path grants it.
-    pub(crate) fn handle_grant(&mut self, grant: Option<Rate>, pool: &mut Pool) -> Result<(), LaneError> {
+    pub(crate) fn handle_grant(&mut self, grant: Grant, pool: &mut Pool) -> Result<(), LaneError> {
         self.with(pool, |pump, connection| pump.handle_grant(grant, connection))
     }
 

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use trunkline_trunk::path::LaneSign;
+use trunkline_trunk::path::{Grant, LaneSign};
 use trunkline_trunk::{
     ArrivalReport, LaneEdge, LaneId, LaneSnapshot, Paths, Served, Stalling, Transmitter, TrunkPlan,
 };
-use trunkline_units::{Instant, Rate};
+use trunkline_units::Instant;
 
 use crate::lane::{LaneError, LaneTxStats};
 use crate::lane_tx::LaneTx;
@@ -83,7 +83,7 @@ impl Sending {
     }
 
     /// Takes the rate that the lane's path grants it.
-    pub(super) fn handle_grant(&mut self, grant: Option<Rate>, pool: &mut Pool) -> Result<(), LaneError> {
+    pub(super) fn handle_grant(&mut self, grant: Grant, pool: &mut Pool) -> Result<(), LaneError> {
         match self {
             Sending::Tcp(lane) => lane.handle_grant(grant, pool),
             Sending::Quic(lane) => lane.handle_grant(grant, pool),

@@ -12,6 +12,7 @@ use trunkline_packet::Version;
 use trunkline_tcp::{Endpoint, Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::datagram::Rest;
+use trunkline_trunk::path::Grant;
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, LaneConnection, LaneEdge, LaneId, LanePump,
     LaneSnapshot, PathMode, Paths, Reporting, SequenceNumber, Served, Stalling, Transmitter,
@@ -291,10 +292,11 @@ impl TcpLane {
     }
 
     /// Takes the rate that the lane's path grants it.
-    pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Option<Rate>) {
-        if grant != self.pump.grant() {
-            let (pump, mut connection) = self.parts(net);
-            let Ok(()) = pump.handle_grant(grant, &mut connection);
+    pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Grant) {
+        let is_new = grant.rate != self.pump.grant();
+        let (pump, mut connection) = self.parts(net);
+        let Ok(()) = pump.handle_grant(grant, &mut connection);
+        if is_new {
             net.flush(self.end());
         }
     }

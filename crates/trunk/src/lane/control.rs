@@ -8,7 +8,7 @@ use super::path_loss::PathLoss;
 use super::progress::Progress;
 use super::restart::Restarts;
 use super::{ArrivalReport, LaneSnapshot};
-use crate::path::{Arrival, Departure, Departures, LaneDemand, Paths, Signal};
+use crate::path::{Arrival, Departure, Departures, Grant, LaneDemand, Paths, Signal};
 use crate::{CongestionControl, LaneId, Packet, Transmitter, TrunkPlan};
 
 /// A setting that the owner of a lane is to change on its connection.
@@ -84,6 +84,10 @@ pub struct LaneControl {
     /// Whether segments are paced on this path. Once set it stays: Linux does not turn pacing off again.
     paced: bool,
     grant: Option<Rate>,
+    /// Bytes that the connection may hold.
+    flight: Option<u64>,
+    /// Until when what it holds is not looked at again: it was as much.
+    landing: Instant,
     /// If the connection does not pace.
     pacer: Option<Pacer>,
     /// The rate at which a window is spread over its round trip, of such a connection, and the bytes that may leave at once.
@@ -107,6 +111,8 @@ impl LaneControl {
     pub const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(20);
     /// How often it asks what the far end has acknowledged.
     pub const DELIVERY_INTERVAL: Duration = Duration::from_millis(1);
+    /// How often a lane is looked at that holds all that it may have in flight.
+    const LANDING: Duration = Duration::from_millis(4);
     /// How often a stalled lane is looked at while packets wait for it.
     pub const STALL_INTERVAL: Duration = Duration::from_millis(20);
     /// Bytes taken from the edge before they are sent: enough for a few super-packets, and few enough to be still in
@@ -147,6 +153,7 @@ impl LaneControl {
         }
         if self.edge_pacing && !plan.edge_pacing {
             self.paced = false;
+            self.flight = None;
             self.pacing_rate_due = true;
             if self.grant.take().is_some() {
                 self.update_depth();
@@ -351,11 +358,38 @@ impl LaneControl {
         transmitter.handle_delivered(lane, self.delivered(held));
     }
 
-    /// Takes the rate that the lane's path grants it; `None` without a bound.
-    pub fn handle_grant(&mut self, grant: Option<Rate>) {
+    /// What the connection may hold, if that is bounded, is to be looked at before the lane takes packets.
+    pub const fn bounds_flight(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// How many bytes, at least one, the lane may take while its connection holds so many.
+    ///
+    /// # Errors
+    /// When to look again: it holds as many as it may. Of acknowledgements the owner of a socket is not told.
+    pub fn flight_room(&mut self, now: Instant, held: usize) -> Result<usize, Instant> {
+        let Some(flight) = self.flight else { return Ok(usize::MAX) };
+        if now >= self.landing {
+            let room =
+                usize::try_from((flight + self.snapshot.out_of_order as u64).saturating_sub(held as u64))
+                    .unwrap_or(usize::MAX);
+            if room > 0 {
+                return Ok(room);
+            }
+            self.landing = now + Self::LANDING;
+        }
+        self.filled = true;
+        Err(self.landing)
+    }
+
+    /// Takes what the lane's path grants it.
+    pub fn handle_grant(&mut self, grant: Grant) {
+        let Grant { rate, flight } = grant;
         // A connection that does not pace makes no reports either. On a short path its round trips are the machine's scheduling.
         let is_short = self.snapshot.min_rtt.is_some_and(|rtt| rtt < Self::MIN_PACED_RTT);
-        let grant = grant.filter(|_| self.edge_pacing && !(self.pacer.is_some() && is_short));
+        let takes = self.edge_pacing && !(self.pacer.is_some() && is_short);
+        self.flight = flight.filter(|_| takes);
+        let grant = rate.filter(|_| takes);
         if grant != self.grant {
             self.grant = grant;
             self.pacing_rate_due = true;
@@ -458,6 +492,9 @@ impl LaneControl {
         let queue = queue.unwrap_or_else(|| PathLoss::has_queue(&self.snapshot));
         self.restarts.update(now, self.arrived);
         let srtt = self.snapshot.srtt.unwrap_or_default();
+        // What bounds a lane that has as much in flight as it may is not its congestion control.
+        let has_landed = now.saturating_since(self.landing) >= Self::SNAPSHOT_INTERVAL;
+        let waiting = waiting && has_landed;
         if self.pacer.is_none() && self.restarts.is_held_back(now, waiting && !queue, self.grant, srtt) {
             path.handle_held_back(now);
         }

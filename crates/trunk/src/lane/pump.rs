@@ -17,6 +17,7 @@ use super::control::{CongestionControlCause, LaneAction, LaneControl};
 use super::stall::{Stall, Stalling};
 use super::{ArrivalReport, HandedOver, LaneConnection, LaneSnapshot};
 use crate::datagram::Rest;
+use crate::path::Grant;
 use crate::{Delivery, LaneId, Paths, Poll, Transmitter, TrunkPlan};
 
 /// What the packets of a lane come from, and what its pump reports to.
@@ -170,7 +171,19 @@ impl LanePump {
                 self.report_window_limited(connection);
                 return Ok(Served::Held(until));
             }
-            let Some(mut room) = self.control.room(now, connection.unsent()?) else {
+            let flight = if self.control.bounds_flight() {
+                match self.control.flight_room(now, connection.held()?) {
+                    Ok(room) => room,
+                    Err(until) => {
+                        self.hand_over(now, Rest::Leaves, connection)?;
+                        return Ok(Served::Held(until));
+                    }
+                }
+            } else {
+                usize::MAX
+            };
+            let Some(mut room) = self.control.room(now, connection.unsent()?).map(|room| room.min(flight))
+            else {
                 self.report_window_limited(connection);
                 return Ok(Served::Full);
             };
@@ -247,13 +260,13 @@ impl LanePump {
         Ok(())
     }
 
-    /// Takes the rate that the lane's path grants it.
+    /// Takes what the lane's path grants it.
     ///
     /// # Errors
     /// The connection is broken.
     pub fn handle_grant<C: LaneConnection>(
         &mut self,
-        grant: Option<Rate>,
+        grant: Grant,
         connection: &mut C,
     ) -> Result<(), C::Error> {
         self.control.handle_grant(grant);

@@ -126,6 +126,11 @@ impl LaneArrivals {
         self.signals[signal as usize].min_delays(since)
     }
 
+    /// What has arrived in all, by a signal.
+    pub(super) fn bytes(&self, signal: Signal) -> u64 {
+        self.signals[signal as usize].last.map_or(0, |last| last.bytes)
+    }
+
     /// What has arrived in the present window, bits.
     pub(super) fn window_bits(&self) -> f64 {
         let [round_trip, one_way] = self.signals.each_ref().map(SignalArrivals::window_bits);
@@ -202,6 +207,8 @@ impl Unwrap {
 pub(super) struct BaseDelay {
     current: f64,
     previous: f64,
+    /// The smallest of all.
+    lowest: f64,
     since: Instant,
     drained: bool,
 }
@@ -211,7 +218,8 @@ impl BaseDelay {
     pub(super) const EPOCH: Duration = Duration::from_secs(5);
 
     pub(super) const fn new(now: Instant) -> Self {
-        BaseDelay { current: f64::INFINITY, previous: f64::INFINITY, since: now, drained: false }
+        let none = f64::INFINITY;
+        BaseDelay { current: none, previous: none, lowest: none, since: now, drained: false }
     }
 
     /// Seconds; infinite before the first delay.
@@ -219,8 +227,14 @@ impl BaseDelay {
         self.current.min(self.previous)
     }
 
+    /// By how many seconds the path is longer than at its shortest.
+    pub(super) fn above_lowest(&self) -> f64 {
+        (self.get() - self.lowest).max(0.0)
+    }
+
     pub(super) fn update(&mut self, now: Instant, delay: f64) {
         self.current = self.current.min(delay);
+        self.lowest = self.lowest.min(delay);
         if self.drained && now.saturating_since(self.since) >= Self::EPOCH {
             (self.previous, self.current) = (self.current, delay);
             (self.since, self.drained) = (now, false);
@@ -240,7 +254,7 @@ impl BaseDelay {
     /// The path has become longer by `more` seconds.
     pub(super) const fn raise(&mut self, now: Instant, more: f64) {
         let delay = self.get() + more;
-        *self = BaseDelay { current: delay, previous: delay, since: now, drained: false };
+        *self = BaseDelay { current: delay, previous: delay, since: now, drained: false, ..*self };
     }
 }
 

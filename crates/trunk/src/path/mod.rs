@@ -22,10 +22,11 @@ mod windows;
 
 pub use arrivals::{Arrival, Signal};
 pub use class_rates::EdgeQueueDemand;
-pub use control::{LaneDemand, PathControl, PathLane};
+pub use control::{Grant, LaneDemand, PathControl, PathLane};
 pub(crate) use departures::{Departure, Departures};
 pub use division::GroupShare;
 pub use handover::{ClassOnPaths, ClassPathStatus, Handover, Missed};
+pub(crate) use paths::PathSummary;
 pub use paths::{PathId, Paths, SharedPaths};
 pub use placement::{PathChoice, PathHealth, PathPolicy, PathSet, PathSettings, PathView, Placement};
 pub use silence::{LaneSign, Silence};

@@ -9,10 +9,9 @@ use super::class_rates::{ClassRates, EdgeQueueDemand};
 use super::division::GroupShare;
 use super::handover::Handovers;
 use super::{
-    Arrival, ClassOnPaths, ClassPathStatus, Handover, LaneDemand, PathChange, PathControl, PathLane,
+    Arrival, ClassOnPaths, ClassPathStatus, Grant, Handover, LaneDemand, PathChange, PathControl, PathLane,
     PathMode, PathStatus,
 };
-use crate::replication::PathSummary;
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
 /// What the shards of a gateway share about one peer: the paths to it, each once for each DSCP, since a network may treat each in its
@@ -42,6 +41,15 @@ pub struct PathId {
     pub path: u8,
     /// The DSCP of the lanes' packets.
     pub dscp: u8,
+}
+
+/// What is known of the path of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PathSummary {
+    /// Its capacity, once it is known.
+    pub(crate) capacity: Option<Rate>,
+    /// Whether lanes have repaired losses on it of late.
+    pub(crate) loses: bool,
 }
 
 #[derive(Debug)]
@@ -146,7 +154,7 @@ pub struct Paths {
 struct Lane {
     id: PathId,
     share: GroupShare,
-    grant: Option<Rate>,
+    grant: Grant,
 }
 
 impl Paths {
@@ -165,7 +173,7 @@ impl Paths {
                 let share = GroupShare::of(plan, number);
                 let lane = |lane: u8| {
                     let id = PathId { path: plan.path_of(LaneId(lane)).0, dscp: group.dscp };
-                    Lane { id, share, grant: None }
+                    Lane { id, share, grant: Grant::default() }
                 };
                 self.lanes.extend(plan.lanes(number).map(lane));
             }
@@ -270,7 +278,7 @@ impl Paths {
         self.version = version;
         for (number, lane) in (0..).map(LaneId).zip(&mut self.lanes) {
             let path_lane = PathLane::new(self.shard, number);
-            lane.grant = shared.get(lane.id).and_then(|path| path.grant(path_lane));
+            lane.grant = shared.get(lane.id).map(|path| path.grant(path_lane)).unwrap_or_default();
         }
         true
     }
@@ -281,9 +289,9 @@ impl Paths {
         shared.paths.iter_mut().find_map(|path| Some((path.id, path.control.take_change()?)))
     }
 
-    /// The rate at which a lane may send, when grants were read last; `None` without a bound.
-    pub fn grant(&self, lane: LaneId) -> Option<Rate> {
-        self.lanes.get(lane.index())?.grant
+    /// What a lane may send, when grants were read last.
+    pub fn grant(&self, lane: LaneId) -> Grant {
+        self.lanes.get(lane.index()).map(|lane| lane.grant).unwrap_or_default()
     }
 
     /// The bound in force on the path of a lane; `None` without edge pacing.
@@ -371,8 +379,10 @@ mod tests {
                 for (shard, paths) in self.all.iter_mut().enumerate() {
                     let _ = paths.take_changed();
                     for number in (0..3).filter(|number| busy(shard, *number)) {
-                        let granted =
-                            paths.grant(LaneId(number)).map_or(26e6, |rate| rate.bits_per_second() as f64);
+                        let granted = paths
+                            .grant(LaneId(number))
+                            .rate
+                            .map_or(26e6, |rate| rate.bits_per_second() as f64);
                         rates[shard][usize::from(number)] = granted;
                     }
                 }
@@ -410,7 +420,7 @@ mod tests {
                 self.tick += 1;
             }
             let of = |paths: &Paths| {
-                [0, 1, 2].map(|lane| paths.grant(LaneId(lane)).map_or(f64::NAN, Rate::as_mbit))
+                [0, 1, 2].map(|lane| paths.grant(LaneId(lane)).rate.map_or(f64::NAN, Rate::as_mbit))
             };
             self.all.iter().map(of).collect()
         }
@@ -464,7 +474,7 @@ mod tests {
             paths.version = None;
             assert!(!paths.take_changed(), "it cannot know");
             assert_eq!(paths.poll_change(), None);
-            paths.grant(LaneId(0)).map(Rate::as_mbit)
+            paths.grant(LaneId(0)).rate.map(Rate::as_mbit)
         };
         assert_eq!(during, Some(before[0][0]));
         drop(holder);

@@ -15,6 +15,8 @@ pub enum PathMode {
     Free,
     /// A rate near the capacity, at which the queue in the core is a few milliseconds.
     Held,
+    /// The rate of the path varies: what is in flight is bounded.
+    Varying,
     /// None: others keep a queue in the core, and the lanes compete with them by their own congestion control.
     Competing,
 }
@@ -51,6 +53,11 @@ pub enum PathChange {
         /// By how much.
         delay: Duration,
     },
+    /// Its rate varies so much from one moment to the next that what is in flight is bounded from now on.
+    Varies {
+        /// What it carries at present.
+        capacity: Rate,
+    },
     /// The path carries so much more than when it was last full that nothing is known of it: no bound until it has a queue again.
     Wider {
         /// What it carries at least.
@@ -82,6 +89,11 @@ impl fmt::Display for PathChange {
             Self::Longer { delay } => {
                 write!(f, "longer by {:.1} ms: its delay does not change with the rate", ms(delay))
             }
+            Self::Varies { capacity } => write!(
+                f,
+                "its rate varies from moment to moment, now about {:.2} Mbit/s: what is in flight is held to what has just arrived",
+                capacity.as_mbit()
+            ),
             Self::Wider { capacity } => write!(
                 f,
                 "{:.2} Mbit/s arrive without a queue, far more than before: not held until there is one",

@@ -267,7 +267,6 @@ fn uplinks(table: &mut Table, peer: &Peer) {
     }
 }
 
-/// The paths that are bounded, or that others fill.
 /// From this part on a path's losses are said.
 const NOTABLE_LOSS: f64 = 0.0005;
 
@@ -281,6 +280,7 @@ fn response(peer: &Peer) -> String {
     lanes.chain(copies).collect()
 }
 
+/// The paths that are bounded, that others fill, or that lose packets.
 fn paths(table: &mut Table, peer: &Peer) {
     for path in &peer.paths {
         let (dscp, queue) = (path.dscp, millis(path.queue_us));
@@ -297,6 +297,11 @@ fn paths(table: &mut Table, peer: &Peer) {
             EdgePacing::Held => table.line(&format!(
                 "{place} held at {} Mbit/s, capacity {} Mbit/s, {queue} ms of queue in the core",
                 mbit(path.rate.map(|rate| rate as f64)),
+                mbit(path.capacity.map(|rate| rate as f64))
+            )),
+            EdgePacing::Varying => table.line(&format!(
+                "{place} its rate varies, now about {} Mbit/s: what is in flight is held to what has just arrived, {queue} ms of \
+                 queue in the core",
                 mbit(path.capacity.map(|rate| rate as f64))
             )),
             EdgePacing::Competing => {
@@ -393,7 +398,7 @@ mod tests {
             queue_us: Some(2_500),
             ..Path::default()
         };
-        let modes = [EdgePacing::Held, EdgePacing::Competing, EdgePacing::Free];
+        let modes = [EdgePacing::Held, EdgePacing::Competing, EdgePacing::Free, EdgePacing::Varying];
         status.peers[0].paths = (0..).zip(modes).map(|(dscp, mode)| path(dscp, mode)).collect();
         status.peers[0].paths[0].lane_groups =
             vec![share("bulk", Some(40_000_000), 39_000_000), share("voice", None, 1_500_000)];
@@ -406,6 +411,8 @@ mod tests {
                 "  path, DSCP 0: held at 48.1 Mbit/s, capacity 48.0 Mbit/s, 2.50 ms of queue in the core",
                 "    Mbit/s that arrive, of those granted: bulk 39.0 of 40.0, voice 1.5",
                 "  path, DSCP 1: others keep 2.50 ms of queue in the core; the lanes compete",
+                "  path, DSCP 3: its rate varies, now about 48.0 Mbit/s: what is in flight is held to what has just arrived, 2.50 ms \
+                 of queue in the core",
             ]
         );
     }

@@ -24,12 +24,13 @@ use trunkline_packet::{Headers, Offload, Version, protocol};
 use trunkline_tcp::Settings;
 use trunkline_trunk::datagram::{DatagramError, Packer, Piece, Reassembler, Rest};
 use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD};
+use trunkline_trunk::path::Grant;
 use trunkline_trunk::streams::{Deframer, Framing, MAX_STREAMS, StreamError};
 use trunkline_trunk::{
     CongestionControl, CongestionControlCause, Delivery, HandedOver, LaneConnection, LaneControl, LaneEdge,
     LaneId, LanePump, LaneSnapshot, LaneWindow, PathMode, Served, Stalling, Transmitter, TrunkPlan,
 };
-use trunkline_units::{Instant, Rate};
+use trunkline_units::Instant;
 
 use super::{LaneReport, congestion_control, timer};
 use crate::agenda::Kind;
@@ -277,7 +278,7 @@ impl QuicLane {
     }
 
     /// Takes the rate that the lane's path grants it.
-    pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Option<Rate>) {
+    pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Grant) {
         let (pump, mut serving) = self.parts(net);
         let Ok(()) = pump.handle_grant(grant, &mut serving);
     }

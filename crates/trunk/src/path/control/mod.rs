@@ -3,6 +3,7 @@
 //! docs/models/path-control.md has its law. *R* there is `rate`, *C* `capacity`, *q* `queue`, *T* `target()`, *N* [`Noise::deviation`],
 //! *A* the rate of [`Windows`], *L* `lag()`, *g* `growth`. Whose a queue is, is decided in `rivals`; what losses mean, in `losses`.
 
+mod flight;
 mod losses;
 mod noise;
 mod rivals;
@@ -16,6 +17,7 @@ use super::division::{Division, GroupShare, LaneRequest};
 use super::status::{GroupStatus, PathChange, PathMode, PathStatus};
 use super::windows::{Allowed, CurrentWindow, Window, Windows};
 use crate::LaneId;
+use flight::{Flight, Variation};
 use losses::{LossWatch, Losses};
 use noise::Noise;
 use rivals::{Competition, Drain, Excess, Probe};
@@ -55,6 +57,21 @@ pub struct LaneDemand {
     pub retransmissions: u32,
 }
 
+/// What a path grants a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Grant {
+    /// The rate at which it may send; `None` without a bound.
+    pub rate: Option<Rate>,
+    /// Bytes that its connection may hold, sent and unsent; `None` without a bound.
+    pub flight: Option<u64>,
+}
+
+impl From<Option<Rate>> for Grant {
+    fn from(rate: Option<Rate>) -> Self {
+        Grant { rate, flight: None }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Lane {
     id: PathLane,
@@ -64,6 +81,8 @@ struct Lane {
     /// Whether packets waited for it at any time in the present window.
     waited: bool,
     grant: f64,
+    /// Bytes.
+    flight: Option<u64>,
 }
 
 impl Lane {
@@ -111,6 +130,9 @@ pub struct PathControl {
     /// When it was last longer than twice the target.
     queue_at: Option<Instant>,
     noise: Noise,
+    /// What has arrived of late, while there is a bound.
+    flight: Option<Flight>,
+    variation: Variation,
     updated: Option<Instant>,
     current: Option<CurrentWindow>,
     /// The mean time between two arrivals.
@@ -123,8 +145,8 @@ pub struct PathControl {
     /// Consecutive windows with a queue, while free.
     queued: u32,
     excess: Option<Excess>,
-    /// What arrived when the queue, which is near its target, was measured so first: bit/s, seconds.
-    standing: Option<(f64, f64)>,
+    /// What arrived when the queue, which is near its target, was measured so first, and when: bit/s, seconds.
+    standing: Option<(f64, f64, Instant)>,
     /// Of the present window.
     losses: Losses,
     loss_watch: LossWatch,
@@ -167,6 +189,8 @@ impl Default for PathControl {
             queue: None,
             queue_at: None,
             noise: Noise::default(),
+            flight: None,
+            variation: Variation::default(),
             updated: None,
             current: None,
             spacing: Duration::ZERO,
@@ -208,7 +232,7 @@ impl PathControl {
     const MAX_CUT: f64 = 0.3;
     /// The smallest and the largest part by which it is above the capacity while there is no queue.
     const MIN_GROWTH: f64 = 0.02;
-    const MAX_GROWTH: f64 = 0.25;
+    const MAX_GROWTH: f64 = 1.0;
     /// Windows with a queue before there is a bound.
     const MIN_QUEUED: u32 = 2;
     /// The bounds of the time over which the least delay is taken, and of a window.
@@ -232,9 +256,13 @@ impl PathControl {
     /// A queue that varies by no more than this, in seconds, while so many times as much arrives is none.
     const STILL: f64 = 0.0005;
     const MORE: f64 = 1.08;
+    /// If it has stayed so for so many times as long as an effect of the rate takes.
+    const SEEN: u32 = 4;
     /// A window in which nothing arrives for this time, and for so many times as long as between two arrivals, is left out.
     const MIN_GAP: Duration = Duration::from_millis(25);
     const GAP_FACTOR: u32 = 4;
+    /// With a bound on what is in flight the rate is so many times that of the fastest window of late.
+    const LOOSE: f64 = 2.0;
     /// A lane asks for this many times what it delivers, or what its window allows.
     const HEADROOM: f64 = 1.25;
     /// A lane for which packets wait asks for so many times what it delivers, and this part of the rate.
@@ -252,7 +280,8 @@ impl PathControl {
         let place = |known: &Lane| (known.share.group, known.id).cmp(&(share.group, lane));
         let at = self.lanes.binary_search_by(place).unwrap_or_else(|at| {
             let arrivals = LaneArrivals::default();
-            let new = Lane { id: lane, share, arrivals, demand, waited: false, grant: f64::INFINITY };
+            let (grant, flight) = (f64::INFINITY, None);
+            let new = Lane { id: lane, share, arrivals, demand, waited: false, grant, flight };
             self.lanes.insert(at, new);
             at
         });
@@ -288,7 +317,13 @@ impl PathControl {
     /// Takes an arrival of a lane. Whether grants may have changed.
     pub fn handle_arrival(&mut self, now: Instant, lane: PathLane, arrival: Arrival) -> bool {
         let Some(state) = self.lanes.iter_mut().find(|state| state.id == lane) else { return false };
+        let before = state.arrivals.bytes(arrival.signal);
         self.delays[arrival.signal as usize].update(now, &mut state.arrivals, arrival);
+        if let Some(flight) = &mut self.flight
+            && arrival.signal == Signal::RoundTrip
+        {
+            flight.update(now, state.arrivals.bytes(arrival.signal).saturating_sub(before));
+        }
         if let Some(age) = arrival.age.filter(|_| arrival.signal == self.signal(now)) {
             let path = age.as_secs_f64() - self.queue.unwrap_or(0.0).max(0.0);
             self.age += (path.clamp(0.0, Self::MAX_AGE) - self.age) / 8.0;
@@ -299,11 +334,18 @@ impl PathControl {
         self.divide(now)
     }
 
-    /// The rate at which a lane may send; `None` without a bound.
-    pub fn grant(&self, lane: PathLane) -> Option<Rate> {
-        let state = self.lanes.iter().find(|state| state.id == lane)?;
-        let rate = state.grant.max(Self::MIN_RATE);
-        (self.mode == PathMode::Held && rate.is_finite()).then(|| Self::rate(rate))
+    /// What a lane may send.
+    pub fn grant(&self, lane: PathLane) -> Grant {
+        let state = self.lanes.iter().find(|state| state.id == lane).filter(|_| self.is_bounded());
+        state.map_or(Grant::default(), |state| {
+            let rate = state.grant.max(Self::MIN_RATE);
+            Grant { rate: rate.is_finite().then(|| Self::rate(rate)), flight: state.flight }
+        })
+    }
+
+    /// Whether there is a bound.
+    const fn is_bounded(&self) -> bool {
+        matches!(self.mode, PathMode::Held | PathMode::Varying)
     }
 
     /// Whether its lanes have had losses to repair of late.
@@ -501,6 +543,7 @@ impl PathControl {
             waited |= std::mem::replace(&mut lane.waited, lane.demand.waiting);
         }
         let losses = std::mem::take(&mut self.losses);
+        let back = self.way_back(now);
         let Some(queue) = self.queue.filter(|_| whole) else {
             self.queued = 0;
             return;
@@ -508,9 +551,17 @@ impl PathControl {
         self.noise.end_window(queue);
         self.windows.push(Window { rate, waited: waited || busy, queue });
         self.allowed.push(now, self.rate);
+        if waited || busy {
+            self.variation.update(now, rate, repairs, [queue, back]);
+            if self.varies() {
+                self.begin_to_vary(now);
+                return;
+            }
+        }
         match self.mode {
             PathMode::Free => self.watch(now, queue, busy, losses),
             PathMode::Held => self.estimate(now, waited, queue, losses),
+            PathMode::Varying => self.vary(now, queue),
             PathMode::Competing => self.compete(now, rate, queue, losses),
         }
     }
@@ -551,6 +602,7 @@ impl PathControl {
         self.excess = None;
         self.draining = None;
         self.drained = (now, self.capacity);
+        self.flight.get_or_insert_with(|| Flight::new(now, capacity));
     }
 
     /// With a bound: what the capacity is, and whose the queue.
@@ -570,8 +622,8 @@ impl PathControl {
             self.set_change(PathChange::Wider { capacity: Self::rate(self.capacity) });
             return;
         }
-        // Those that others cause are theirs.
-        if self.competition.is_none() && self.loss_watch.update(now, losses) {
+        // Those that others cause are theirs, and a trial is for a full path that shows no queue.
+        if self.competition.is_none() && !self.has_queue() && self.loss_watch.update(now, losses) {
             self.capacity = self
                 .windows
                 .max_rate(Windows::COUNT)
@@ -583,7 +635,7 @@ impl PathControl {
             self.growth = Self::MIN_GROWTH;
         } else if queue < target / 2.0 && now.saturating_since(self.grew_at) >= self.lag() {
             // Only once the last growth has had its effect.
-            self.growth = (self.growth * 2.0).min(Self::MAX_GROWTH);
+            self.growth = (self.growth * 4.0).min(Self::MAX_GROWTH);
             self.grew_at = now;
         }
         if queue <= target {
@@ -609,17 +661,90 @@ impl PathControl {
         let target = self.target();
         let unmoved = Self::STILL.max(self.noise.deviation());
         let near = (target / 2.0..=target * 1.5).contains(&queue);
-        let (rate, first) = *self
-            .standing
-            .filter(|(_, first)| near && (queue - first).abs() <= unmoved)
-            .get_or_insert((arrives, queue));
-        self.standing = near.then_some((rate.min(arrives), first));
-        if !near || arrives < rate * Self::MORE {
+        let known = self.standing.filter(|(_, first, _)| near && (queue - first).abs() <= unmoved);
+        let (rate, first, since) = known.unwrap_or((arrives, queue, now));
+        self.standing = near.then_some((rate.min(arrives), first, since));
+        // A queue of others moves a little later.
+        let is_seen = now.saturating_since(since) >= self.lag() * Self::SEEN;
+        if !near || arrives < rate * Self::MORE || !is_seen {
             return queue;
         }
-        self.bases().for_each(|base| base.raise(now, queue));
-        (self.queue, self.standing) = (Some(0.0), None);
+        self.handle_longer(now, queue, queue);
+        self.standing = None;
         0.0
+    }
+
+    /// The path has become longer by `more` seconds of the queue that was measured.
+    fn handle_longer(&mut self, now: Instant, queue: f64, more: f64) {
+        self.bases().for_each(|base| base.raise(now, more));
+        self.queue = Some(queue - more);
+    }
+
+    /// Whether no rate is right for the path for long. One that takes longer than a round trip for four packets has too few in flight
+    /// for a bound on them.
+    fn varies(&self) -> bool {
+        let packets = self.packets();
+        self.mode != PathMode::Varying
+            && self.capacity > 0.0
+            && packets <= self.min_rtt().as_secs_f64() + Flight::MARGIN
+            && self.variation.varies(packets)
+    }
+
+    /// From now on what is in flight is bounded, and not the rate.
+    fn begin_to_vary(&mut self, now: Instant) {
+        self.mode = PathMode::Varying;
+        self.variation.handle_bound(now);
+        self.flight.get_or_insert_with(|| Flight::new(now, self.windows.median_rate(3)));
+        (self.excess, self.draining, self.probe, self.competition) = (None, None, None, None);
+        self.set_change(PathChange::Varies {
+            capacity: Self::rate(self.windows.median_rate(Windows::COUNT)),
+        });
+    }
+
+    /// How many seconds what is in flight at any rate takes.
+    fn packets(&self) -> f64 {
+        Flight::LEAST * 8.0 / self.windows.median_rate(Windows::COUNT).max(Self::MIN_RATE)
+    }
+
+    /// With a bound on what is in flight: whether the rate of the path still varies, and whether it has become longer.
+    fn vary(&mut self, now: Instant, queue: f64) {
+        if queue <= self.target() {
+            self.bases().for_each(BaseDelay::handle_drained);
+        }
+        self.capacity = self.windows.median_rate(Windows::COUNT).max(Self::MIN_RATE);
+        if let Some(floor) = self.variation.poll_floor(now, self.packets()) {
+            // Either it is path, or others keep a queue; if neither, a shorter delay comes soon, and counts at once.
+            self.handle_longer(now, queue, floor);
+        }
+        if self.variation.is_steady() {
+            self.hold(now, self.windows.max_rate(Windows::COUNT));
+            self.set_change(PathChange::Queue {
+                queue: Duration::from_secs_f64(queue),
+                capacity: Self::rate(self.capacity),
+            });
+        }
+    }
+
+    /// The queue of the way back, in which acknowledgements wait, seconds; none where that cannot be told.
+    fn way_back(&mut self, now: Instant) -> f64 {
+        match (self.signal(now), self.queue, self.queue_by(now, Signal::RoundTrip)) {
+            (Signal::OneWay, Some(there), Some(both)) => (both - there).max(0.0),
+            _ => 0.0,
+        }
+    }
+
+    /// Bytes that all lanes may have in flight together, if that is bounded.
+    fn flight_limit(&mut self, now: Instant) -> Option<f64> {
+        self.flight.as_ref()?;
+        let longer = self.delays[Signal::RoundTrip as usize].bases[0].map_or(0.0, |base| base.above_lowest());
+        let round_trip = self.min_rtt().as_secs_f64() + longer + self.way_back(now);
+        let flight = self.flight.as_ref()?;
+        if self.mode == PathMode::Varying {
+            return Some(Flight::limit(flight.rate(), round_trip));
+        }
+        // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it.
+        self.excess.filter(Excess::is_new)?;
+        Some(Flight::limit(flight.rate().min(self.capacity), round_trip + self.target()))
     }
 
     /// Whether the rate is below the capacity to see whether the queue drains.
@@ -630,6 +755,11 @@ impl PathControl {
 
     fn update_rate(&mut self, now: Instant) {
         let elapsed = now.saturating_since(self.updated.replace(now).unwrap_or(now));
+        if self.mode == PathMode::Varying {
+            // What is in flight is the bound; the rate only divides it among the lanes, and spreads what a lane sends at once.
+            self.rate = (self.windows.max_rate(Windows::COUNT) * Self::LOOSE).max(Self::MIN_RATE);
+            return;
+        }
         if self.mode != PathMode::Held {
             return;
         }
@@ -655,14 +785,16 @@ impl PathControl {
 
     /// Divides the rate among the lanes. Whether a grant has changed.
     fn divide(&mut self, now: Instant) -> bool {
-        if self.mode != PathMode::Held {
+        if !self.is_bounded() {
             let mut changed = false;
             for lane in &mut self.lanes {
                 changed |= lane.grant.is_finite();
-                lane.grant = f64::INFINITY;
+                (lane.grant, lane.flight) = (f64::INFINITY, None);
             }
+            self.flight = None;
             return changed;
         }
+        let flight = self.flight_limit(now);
         let queue = self.queue.is_some_and(|queue| queue > self.target());
         self.requests.clear();
         self.requests.extend(self.lanes.iter().map(|lane| {
@@ -694,6 +826,13 @@ impl PathControl {
             if !lane.grant.is_finite() || (grant - lane.grant).abs() > lane.grant * Self::MIN_CHANGE {
                 lane.grant = grant;
                 changed = true;
+            }
+            let part = |flight: f64| (flight * grant / self.rate).max(Flight::LEAST_OF_LANE) as u64;
+            let flight = flight.map(part);
+            let is_same = |(a, b): (u64, u64)| a.abs_diff(b) <= a / Flight::COARSE;
+            if !flight.zip(lane.flight).is_some_and(is_same) {
+                changed |= flight != lane.flight;
+                lane.flight = flight;
             }
         }
         changed

@@ -73,6 +73,11 @@ impl Excess {
         self.drained >= self.first / 2.0 && self.first - self.low >= self.drained * Self::DRAINS
     }
 
+    /// Whether the queue has not got its floor yet.
+    pub(super) const fn is_new(&self) -> bool {
+        self.settled.is_none()
+    }
+
     /// Whether the rate was low for long enough to show.
     fn is_judged(&self, now: Instant, phase: Duration) -> bool {
         self.settled.is_some_and(|at| now.saturating_since(at) >= phase * 2)
@@ -193,8 +198,7 @@ impl PathControl {
         });
         if longer && steady {
             // The rate fell and the delay did not change at all: no queue does that.
-            self.bases().for_each(|base| base.raise(now, low));
-            self.queue = Some(queue - low);
+            self.handle_longer(now, queue, low);
             self.capacity = capacity;
             (self.competition, self.probe) = (None, None);
             self.set_change(PathChange::Longer { delay: Duration::from_secs_f64(low) });
@@ -250,8 +254,7 @@ impl PathControl {
             Some(drain) if now >= drain.seen => {
                 let left = drain.shortest;
                 if (target / 2.0..=2.0 * target).contains(&left) {
-                    self.bases().for_each(|base| base.raise(now, left));
-                    self.queue = Some(queue - left);
+                    self.handle_longer(now, queue, left);
                     if self.longest <= 2.0 * target {
                         self.capacity = self.capacity.max(capacity);
                     }
