@@ -231,7 +231,7 @@ impl LaneTx {
         news
     }
 
-    /// Takes the rate that the lane's path grants it.
+    /// Takes what the lane's path grants it.
     pub(crate) fn handle_grant(&mut self, grant: Grant, pool: &mut Pool) -> Result<(), LaneError> {
         let (pump, mut connection) = self.parts(pool);
         pump.handle_grant(grant, &mut connection)

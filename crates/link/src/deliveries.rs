@@ -74,8 +74,9 @@ impl Moments {
         Moments { of, start, number: 0, left: Deliveries::BYTES }
     }
 
-    pub(crate) const fn of(&self) -> &Deliveries {
-        &self.of
+    /// Lets them count from `start`.
+    pub(crate) const fn restart(&mut self, start: Instant) {
+        (self.start, self.number, self.left) = (start, 0, Deliveries::BYTES);
     }
 
     fn at(&self) -> Instant {

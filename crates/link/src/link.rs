@@ -316,7 +316,8 @@ impl<T: Payload> Link<T> {
         self.serialiser.set_mobile(mobile, Rng::new(self.seed, "mobile"));
     }
 
-    /// Replaces the changes that are to come by others, whose times count from `start`, as do those of its deliveries. Those whose time has passed are due at once.
+    /// Replaces the changes that are to come by others, whose times count from `start`, as do those of its deliveries. Those whose time has
+    /// passed are due at once.
     pub fn set_changes(
         &mut self,
         (now, start): (Instant, Instant),

@@ -46,8 +46,9 @@ impl Serialiser {
 
     /// Lets the moments count from `start`.
     pub(crate) fn restart(&mut self, start: Instant) {
-        let deliveries = self.moments.take().map(|moments| moments.of().clone());
-        self.set_deliveries(deliveries, start);
+        if let Some(moments) = &mut self.moments {
+            moments.restart(start);
+        }
     }
 
     /// From the next packet on.

@@ -233,7 +233,7 @@ impl QuicTx {
         });
     }
 
-    /// Takes the rate that the lane's path grants it.
+    /// Takes what the lane's path grants it.
     pub(crate) fn handle_grant(&mut self, grant: Grant, pool: &mut Pool) -> Result<(), LaneError> {
         self.with(pool, |pump, connection| pump.handle_grant(grant, connection))
     }

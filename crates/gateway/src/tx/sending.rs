@@ -82,7 +82,7 @@ impl Sending {
         }
     }
 
-    /// Takes the rate that the lane's path grants it.
+    /// Takes what the lane's path grants it.
     pub(super) fn handle_grant(&mut self, grant: Grant, pool: &mut Pool) -> Result<(), LaneError> {
         match self {
             Sending::Tcp(lane) => lane.handle_grant(grant, pool),

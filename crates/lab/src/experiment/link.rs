@@ -1,6 +1,7 @@
 //! Links.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
@@ -51,10 +52,27 @@ pub struct LinkSpec {
 #[schemars(transparent)]
 pub struct Moments(#[schemars(with = "String")] pub Deliveries);
 
+impl Moments {
+    const PER_LINE: usize = 30;
+}
+
 impl Serialize for Moments {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let moments: Vec<String> = self.0.moments().iter().map(u32::to_string).collect();
-        to.serialize_str(&moments.join(" "))
+        to.collect_str(self)
+    }
+}
+
+impl fmt::Display for Moments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, moment) in self.0.moments().iter().enumerate() {
+            let between = match number {
+                0 => "",
+                _ if number % Self::PER_LINE == 0 => "\n",
+                _ => " ",
+            };
+            write!(f, "{between}{moment}")?;
+        }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use trunkline_link::Deliveries;
 use trunkline_units::Rate;
 
 use super::{Recording, Step};
+use crate::experiment::Moments;
 
 /// An experiment runs no longer, unless it is told to.
 const MAX_DURATION: Duration = Duration::from_secs(60);
@@ -76,15 +77,8 @@ pub fn experiment(there: &Recording, back: Option<&Recording>, around: &Surround
 /// The keys of one direction.
 fn way(recording: &Recording, around: &Surroundings<'_>) -> String {
     if let Some(deliveries) = &recording.deliveries {
-        let lines = deliveries
-            .moments()
-            .chunks(30)
-            .map(|moments| moments.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
-        let moments = lines.collect::<Vec<_>>().join("\n");
-        return format!(
-            "delay = \"{} us\"\ndeliveries = \"\"\"\n{moments}\"\"\"\n",
-            around.delay.as_micros()
-        );
+        let (delay, moments) = (around.delay.as_micros(), Moments(deliveries.clone()));
+        return format!("delay = \"{delay} us\"\ndeliveries = \"\"\"\n{moments}\"\"\"\n");
     }
     let mut now = beginning(recording, around);
     let begins = settings(&now);

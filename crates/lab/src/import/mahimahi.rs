@@ -1,11 +1,9 @@
 //! Traces of mahimahi (Netravali et al., USENIX ATC 2015): a line for each moment at which the link could carry a packet of 1504 bytes, in
 //! milliseconds. The trace begins anew at the last one.
 
-use std::time::Duration;
-
 use trunkline_link::Deliveries;
 
-use super::{ImportError, Recording, Step, error, is_blank};
+use super::{ImportError, Recording, error, is_blank};
 
 /// Whether a line is a moment.
 pub(super) fn is_moment(line: &str) -> bool {
@@ -25,10 +23,9 @@ pub(super) fn read(text: &str) -> Result<Recording, ImportError> {
         moments.push(moment);
         last_line = line;
     }
-    // They are in order.
-    let deliveries = Deliveries::new(moments)
-        .map_err(|(_, allowed)| error(last_line, format!("is no trace of a link; allowed: {allowed}")))?;
-    let length = deliveries.length();
-    let steps = vec![Step { at: Duration::ZERO, rate: None, delay: None, loss: None }];
-    Ok(Recording { steps, deliveries: Some(deliveries), length })
+    if moments.last().is_none_or(|last| *last == 0) {
+        return Err(error(last_line, "no time is later than 0; allowed: at least one"));
+    }
+    let refused = |(_, allowed)| error(last_line, format!("too long; allowed: {allowed}"));
+    Deliveries::new(moments).map(Recording::of_deliveries).map_err(refused)
 }

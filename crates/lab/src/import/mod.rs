@@ -68,7 +68,7 @@ struct Step {
 /// A recording of one direction of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// In the order of their times; the first is at 0.
+    /// In the order of their times; the first is at 0. None with deliveries.
     steps: Vec<Step>,
     /// When it carried a packet, in place of rates.
     deliveries: Option<Deliveries>,
@@ -78,6 +78,10 @@ pub struct Recording {
 impl Recording {
     const fn of_steps(steps: Vec<Step>, length: Duration) -> Self {
         Recording { steps, deliveries: None, length }
+    }
+
+    fn of_deliveries(deliveries: Deliveries) -> Self {
+        Recording { steps: Vec::new(), length: deliveries.length(), deliveries: Some(deliveries) }
     }
 
     /// Reads a recording, with notes on what was assumed and what was not read.

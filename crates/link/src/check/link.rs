@@ -31,17 +31,8 @@ impl LinkSettings {
         if let Some(mobile) = &self.mobile {
             mobile.check().map_err(|error| error.within("mobile"))?;
         }
-        if self.deliveries.is_some() {
-            let others = self.changes.iter().all(|(_, change)| !matches!(change, LinkChange::Rate(_)));
-            let given = format_args!("with deliveries");
-            ensure(
-                others,
-                "changes",
-                given,
-                "those of other values than the rate, which the deliveries say",
-            )?;
-            ensure(self.mobile.is_none(), "mobile", given, "one of the two: both say when packets leave")?;
-        }
+        let once = self.deliveries.is_none() || self.mobile.is_none();
+        ensure(once, "mobile", "with deliveries", "one of the two: both say when packets leave")?;
         self.check_changes()
     }
 
@@ -65,7 +56,11 @@ impl LinkSettings {
 
     fn check_change(&self, change: &LinkChange) -> Checked {
         match change {
-            LinkChange::Rate(value) => rate(*value),
+            LinkChange::Rate(value) => {
+                let allowed = "none: the deliveries say when it sends";
+                ensure(self.deliveries.is_none(), "rate", value, allowed)?;
+                rate(*value)
+            }
             LinkChange::Delay(value) => delay("delay", *value),
             LinkChange::Impairments(impairments) => {
                 impairments.check().map_err(|error| error.within("impairments"))?;

@@ -291,7 +291,7 @@ impl TcpLane {
         let Ok(()) = pump.report_delivered(now, lane, transmitter, &mut connection);
     }
 
-    /// Takes the rate that the lane's path grants it.
+    /// Takes what the lane's path grants it.
     pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Grant) {
         let is_new = grant.rate != self.pump.grant();
         let (pump, mut connection) = self.parts(net);

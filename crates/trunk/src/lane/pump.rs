@@ -6,7 +6,7 @@
 //! 1. a snapshot of the connection, if one is due, and the settings that follow from it;
 //! 2. a lane that has stalled gets nothing;
 //! 3. what an earlier visit has left over leaves before anything else; where the connection does not take it, the lane is full;
-//! 4. a batch of packets, as many as pacing and room let through, is framed and handed over; then again from 3;
+//! 4. a batch of packets, as many as pacing, room and what may be in flight let through, is framed and handed over; then again from 3;
 //! 5. the connection sends; where that makes room in a full one, again from 3.
 //!
 //! The gateway's lanes over TCP and QUIC and the simulator's models of both run this loop. Each of them is a [`LaneConnection`].

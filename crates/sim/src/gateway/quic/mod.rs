@@ -277,7 +277,7 @@ impl QuicLane {
         (&mut self.pump, Serving { sending: &mut self.sending, net })
     }
 
-    /// Takes the rate that the lane's path grants it.
+    /// Takes what the lane's path grants it.
     pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Grant) {
         let (pump, mut serving) = self.parts(net);
         let Ok(()) = pump.handle_grant(grant, &mut serving);

@@ -12,6 +12,7 @@ use trunkline_units::Instant;
 /// What has arrived of late, by what was acknowledged.
 #[derive(Debug, Clone)]
 pub(super) struct Flight {
+    /// Modulo 2^64: a far end may say anything.
     total: u64,
     /// The total at times in order. The first one is no later than [`WINDOW`](Self::WINDOW) ago, once there is one.
     arrived: VecDeque<(Instant, u64)>,
@@ -37,7 +38,7 @@ impl Flight {
 
     /// So many bytes more have arrived.
     pub(super) fn update(&mut self, now: Instant, more: u64) {
-        self.total += more;
+        self.total = self.total.wrapping_add(more);
         match self.arrived.back_mut() {
             Some((at, total)) if *at == now => *total = self.total,
             _ => self.arrived.push_back((now, self.total)),
@@ -54,7 +55,7 @@ impl Flight {
             return 0.0;
         };
         let time = to.saturating_since(*from).max(Self::WINDOW).as_secs_f64();
-        (after - before) as f64 * 8.0 / time
+        after.wrapping_sub(*before) as f64 * 8.0 / time
     }
 
     /// Bytes that may be in flight at this rate, bit/s, where a round trip takes so many seconds.

@@ -543,7 +543,6 @@ impl PathControl {
             waited |= std::mem::replace(&mut lane.waited, lane.demand.waiting);
         }
         let losses = std::mem::take(&mut self.losses);
-        let back = self.way_back(now);
         let Some(queue) = self.queue.filter(|_| whole) else {
             self.queued = 0;
             return;
@@ -552,6 +551,7 @@ impl PathControl {
         self.windows.push(Window { rate, waited: waited || busy, queue });
         self.allowed.push(now, self.rate);
         if waited || busy {
+            let back = self.way_back(now);
             self.variation.update(now, rate, repairs, [queue, back]);
             if self.varies() {
                 self.begin_to_vary(now);
@@ -735,16 +735,18 @@ impl PathControl {
 
     /// Bytes that all lanes may have in flight together, if that is bounded.
     fn flight_limit(&mut self, now: Instant) -> Option<f64> {
-        self.flight.as_ref()?;
+        let arrives = self.flight.as_ref()?.rate();
+        let (rate, stands) = match self.mode {
+            PathMode::Varying => (arrives, 0.0),
+            // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it.
+            _ if self.excess.as_ref().is_some_and(Excess::is_new) => {
+                (arrives.min(self.capacity), self.target())
+            }
+            _ => return None,
+        };
         let longer = self.delays[Signal::RoundTrip as usize].bases[0].map_or(0.0, |base| base.above_lowest());
         let round_trip = self.min_rtt().as_secs_f64() + longer + self.way_back(now);
-        let flight = self.flight.as_ref()?;
-        if self.mode == PathMode::Varying {
-            return Some(Flight::limit(flight.rate(), round_trip));
-        }
-        // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it.
-        self.excess.filter(Excess::is_new)?;
-        Some(Flight::limit(flight.rate().min(self.capacity), round_trip + self.target()))
+        Some(Flight::limit(rate, round_trip + stands))
     }
 
     /// Whether the rate is below the capacity to see whether the queue drains.
