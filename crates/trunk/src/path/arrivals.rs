@@ -146,6 +146,12 @@ impl LaneArrivals {
         rate
     }
 
+    /// Of a lane that has delivered so many bit/s of late.
+    #[cfg(test)]
+    pub(super) fn of_rate(mean_rate: f64) -> Self {
+        LaneArrivals { mean_rate, ..LaneArrivals::default() }
+    }
+
     /// bit/s over the last windows.
     pub(super) const fn mean_rate(&self) -> f64 {
         self.mean_rate

@@ -86,7 +86,7 @@ impl Variation {
     const STEADY: f64 = 0.1;
     const QUEUE: f64 = 0.010;
     /// Acknowledgements that wait in a queue of their own say too late what has arrived.
-    const BACK: f64 = 0.050;
+    pub(super) const BACK: f64 = 0.050;
     /// With a bound on what is in flight a queue of ours is shorter than this and four packets at some time in two seconds.
     const FLOOR: f64 = 0.02;
     const FLOOR_TIME: Duration = Duration::from_secs(2);

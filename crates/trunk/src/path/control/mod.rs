@@ -172,6 +172,8 @@ pub struct PathControl {
     division: Division,
     requests: Vec<LaneRequest>,
     shares: Vec<f64>,
+    /// Bytes.
+    flights: Vec<f64>,
 }
 
 impl Default for PathControl {
@@ -218,6 +220,7 @@ impl Default for PathControl {
             division: Division::default(),
             requests: Vec::new(),
             shares: Vec::new(),
+            flights: Vec::new(),
         }
     }
 }
@@ -736,16 +739,17 @@ impl PathControl {
     /// Bytes that all lanes may have in flight together, if that is bounded.
     fn flight_limit(&mut self, now: Instant) -> Option<f64> {
         let arrives = self.flight.as_ref()?.rate();
+        let back = self.way_back(now);
         let (rate, stands) = match self.mode {
             PathMode::Varying => (arrives, 0.0),
             // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it.
-            _ if self.excess.as_ref().is_some_and(Excess::is_new) => {
+            _ if self.excess.as_ref().is_some_and(Excess::is_new) && back <= Variation::BACK => {
                 (arrives.min(self.capacity), self.target())
             }
             _ => return None,
         };
         let longer = self.delays[Signal::RoundTrip as usize].bases[0].map_or(0.0, |base| base.above_lowest());
-        let round_trip = self.min_rtt().as_secs_f64() + longer + self.way_back(now);
+        let round_trip = self.min_rtt().as_secs_f64() + longer + back;
         Some(Flight::limit(rate, round_trip + stands))
     }
 
@@ -785,6 +789,23 @@ impl PathControl {
         }
     }
 
+    /// Divides what may be in flight among the lanes, by what they had of late. One for which packets wait may have more of it at once: behind
+    /// an outage it has delivered next to nothing.
+    fn divide_flight(&mut self, limit: f64) {
+        let arrives = self.flight.as_ref().map_or(0.0, Flight::rate).max(Self::MIN_RATE);
+        self.requests.clear();
+        self.requests.extend(self.lanes.iter().map(|lane| {
+            let delivered = lane.arrivals.mean_rate() / arrives;
+            let part = if lane.demand.waiting {
+                delivered * Self::MAX_RISE + Self::WAKING
+            } else {
+                delivered * Self::HEADROOM
+            };
+            LaneRequest { share: lane.share, rate: limit * part }
+        }));
+        self.division.divide(limit, &self.requests, &mut self.flights);
+    }
+
     /// Divides the rate among the lanes. Whether a grant has changed.
     fn divide(&mut self, now: Instant) -> bool {
         if !self.is_bounded() {
@@ -814,8 +835,11 @@ impl PathControl {
             |lane: &Lane| if drains { lane.demand.waiting || lane.demand.busy } else { lane.demand.waiting };
         let lanes = self.lanes.iter().zip(&self.shares);
         let active_share: f64 = lanes.filter(|(lane, _)| active(lane)).map(|(_, share)| share).sum();
+        if let Some(limit) = flight {
+            self.divide_flight(limit);
+        }
         let mut changed = false;
-        for (lane, share) in self.lanes.iter_mut().zip(&self.shares) {
+        for (number, (lane, share)) in self.lanes.iter_mut().zip(&self.shares).enumerate() {
             let waking = lane.arrivals.mean_rate() * Self::MAX_RISE + self.rate * Self::WAKING;
             let mut grant = waking.min(self.rate);
             if active(lane) {
@@ -829,7 +853,10 @@ impl PathControl {
                 lane.grant = grant;
                 changed = true;
             }
-            let part = |flight: f64| (flight * grant / self.rate).max(Flight::LEAST_OF_LANE) as u64;
+            let part = |limit: f64| {
+                let own = if lane.demand.waiting { self.flights[number] } else { limit * grant / self.rate };
+                own.max(Flight::LEAST_OF_LANE) as u64
+            };
             let flight = flight.map(part);
             let is_same = |(a, b): (u64, u64)| a.abs_diff(b) <= a / Flight::COARSE;
             if !flight.zip(lane.flight).is_some_and(is_same) {
@@ -838,5 +865,36 @@ impl PathControl {
             }
         }
         changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_with_little_to_send_gets_its_part_of_what_may_be_in_flight_though_it_had_next_to_nothing() {
+        let (now, limit) = (Instant::from_millis(1000), 60_000.0);
+        let demand = |waiting| LaneDemand {
+            waiting,
+            busy: true,
+            min_rtt: None,
+            window_rate: None,
+            segments_sent: 0,
+            retransmissions: 0,
+        };
+        let mut control = PathControl { flight: Some(Flight::new(now, 8e6)), ..PathControl::default() };
+        let lanes = [0, 1].map(|number| PathLane::new(0, LaneId(number)));
+        let mut flights = |waiting: [bool; 2]| {
+            for ((lane, waiting), rate) in lanes.into_iter().zip(waiting).zip([0.16e6, 7.84e6]) {
+                let share = GroupShare::weighted(lane.number.0.into(), 1.0);
+                control.handle_demand(now, lane, share, demand(waiting));
+                control.lanes[usize::from(lane.number.0)].arrivals = LaneArrivals::of_rate(rate);
+            }
+            control.divide_flight(limit);
+            control.flights.iter().map(|bytes| bytes.round() as u64).collect::<Vec<_>>()
+        };
+        assert_eq!(flights([true, true]), [16_800, 43_200]);
+        assert_eq!(flights([false, true]), [1500, 58_500]);
     }
 }
