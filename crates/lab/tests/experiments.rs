@@ -26,6 +26,7 @@ fn every_experiment_can_be_planned() {
     let mut wrong = Vec::new();
     for file in &files {
         let planned = Document::read(file).and_then(|mut document| {
+            document.use_recordings(None)?;
             let points = document.plan()?.len();
             document.clone().quicken_for(&Engine::TESTBED)?;
             document.quicken()?;

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_units::{Instant, Rate};
+use trunkline_units::check::ensure;
+use trunkline_units::random::{exponential, normal};
+use trunkline_units::{Instant, Rate, Rng, SettingsError};
 
 /// The moments at which a link may send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +56,79 @@ impl Deliveries {
         let bits = self.moments.len() as u128 * u128::from(Self::BYTES) * 8;
         let rate = bits * 1_000_000_000 / self.length().as_nanos().max(1);
         Rate::from_bits_per_second(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
+    }
+}
+
+/// A radio link by the model of Winstein et al. 2013 §3.1: its rate is a Brownian motion between zero and a bound, the moments are a Poisson
+/// process of that rate, and where the rate is zero it stays so for some time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Brownian {
+    /// The highest rate.
+    pub top: Rate,
+    /// Standard deviation of what the rate changes in a second.
+    pub change: Rate,
+    /// How long an outage lasts on average.
+    pub outage: Duration,
+    /// After this it begins anew.
+    pub length: Duration,
+}
+
+impl Brownian {
+    /// From one change of the rate to the next, as in the paper.
+    const TICK: Duration = Duration::from_millis(20);
+    /// An hour.
+    const MAX_LENGTH: Duration = Duration::from_secs(3600);
+
+    /// Whether a link can be like this.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let highest = Rate::from_mbit(1000.0);
+        let holds = |rate: Rate| rate.bits_per_second() > 0 && rate <= highest;
+        ensure(holds(self.top), "top", self.top, "1 bit/s to 1 Gbit/s")?;
+        ensure(holds(self.change), "change", self.change, "1 bit/s to 1 Gbit/s")?;
+        ensure(self.outage <= Self::MAX_LENGTH, "outage", self.outage, "up to 1 h")?;
+        let carries = self.top.bytes_in(self.length) / u64::from(Deliveries::BYTES);
+        let holds = self.length >= Duration::from_secs(1)
+            && self.length <= Self::MAX_LENGTH
+            && carries <= Deliveries::MAX_MOMENTS as u64;
+        ensure(holds, "length", self.length, "1 s to 1 h, and ten million packets at the highest rate")
+    }
+
+    /// Moments of such a link.
+    pub fn deliveries(&self, seed: u64) -> Deliveries {
+        let mut rng = Rng::new(seed, "deliveries");
+        let tick = Self::TICK.as_secs_f64();
+        let packets = |rate: Rate| rate.bits_per_second() as f64 / f64::from(Deliveries::BYTES * 8);
+        let (top, step) = (packets(self.top), packets(self.change) * tick.sqrt());
+        let end = self.length.as_millis() as u32;
+        let mut rate = top / 2.0;
+        let mut moments = Vec::new();
+        // Packets until the next moment.
+        let mut left = exponential(&mut rng, 1.0);
+        let mut begin = 0.0;
+        while begin * 1e3 < f64::from(end) {
+            let mut at = 0.0;
+            while rate > 0.0 && at + left / rate <= tick {
+                at += left / rate;
+                left = exponential(&mut rng, 1.0);
+                let moment = ((begin + at) * 1e3) as u32;
+                // The last tick may reach beyond the end.
+                if moment < end {
+                    moments.push(moment);
+                }
+            }
+            left -= (tick - at) * rate;
+            let ends = rng.chance(tick / self.outage.as_secs_f64().max(tick));
+            if rate > 0.0 {
+                rate = (rate + step * normal(&mut rng)).max(0.0);
+                rate = if rate > top { (2.0 * top - rate).max(0.0) } else { rate };
+            } else if ends {
+                rate = (step * normal(&mut rng)).abs().min(top);
+            }
+            begin += tick;
+        }
+        // The end is a moment, as in a trace of mahimahi: there it begins anew.
+        moments.push(end);
+        Deliveries { moments: moments.into() }
     }
 }
 
@@ -157,5 +232,31 @@ mod tests {
         assert!(Deliveries::new([]).is_err());
         let mean = Deliveries::new([1, 2, 4]).expect("they are in order").mean_rate();
         assert_eq!(mean.bits_per_second(), 3 * 1504 * 8 * 250);
+    }
+
+    #[test]
+    fn a_brownian_link_reaches_from_outages_to_its_highest_rate_and_carries_half_of_it_or_less() {
+        let link = Brownian {
+            top: Rate::from_mbit(12.0),
+            change: Rate::from_mbit(2.4),
+            outage: Duration::from_secs(1),
+            length: Duration::from_secs(600),
+        };
+        link.check().expect("it can be");
+        let deliveries = link.deliveries(1);
+        assert!(deliveries == link.deliveries(1), "the same seed gives other moments");
+        assert!(deliveries != link.deliveries(2), "another seed gives the same");
+        assert!(Deliveries::new(deliveries.moments()).is_ok(), "they are not in order");
+        assert_eq!(deliveries.length(), link.length);
+        let mean = deliveries.mean_rate().bits_per_second() as f64 / 1e6;
+        assert!((2.0..8.0).contains(&mean), "{mean} Mbit/s");
+        let mut seconds = vec![0; 600];
+        deliveries.moments().iter().for_each(|ms| seconds[(ms / 1000).min(599) as usize] += 1);
+        let (least, most) = (seconds.iter().min(), seconds.iter().max());
+        assert!(least < Some(&20) && most > Some(&800), "{least:?} to {most:?} packets in a second");
+        let longest = deliveries.moments().windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert!(longest > Some(1000), "no outage: {longest:?} ms");
+        let wrong = Brownian { length: Duration::ZERO, ..link };
+        assert!(wrong.check().is_err());
     }
 }

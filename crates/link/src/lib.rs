@@ -17,7 +17,7 @@ mod schedule;
 mod serialiser;
 mod settings;
 
-pub use deliveries::Deliveries;
+pub use deliveries::{Brownian, Deliveries};
 pub use impairment::{Impairments, Jitter, Loss};
 pub use link::{Arrival, Link, LinkStats, Owner, Payload, Timer};
 pub use polled::{Delivery, PolledLink};

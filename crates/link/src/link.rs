@@ -143,14 +143,17 @@ impl<T: Payload> Link<T> {
         self.delay
     }
 
-    /// Time it has spent sending, with all of the packet that it sends now.
+    /// Time it has spent sending, with all of the packet that it sends now. Of a link with deliveries it is the time that what it has sent
+    /// takes at their mean rate.
     pub const fn busy(&self) -> Duration {
         self.serialiser.busy()
     }
 
     /// Time it has spent sending up to `now`, which is no earlier than the last event.
     pub fn busy_time(&self, now: Instant) -> Duration {
-        self.busy().saturating_sub(self.free_at.saturating_since(now))
+        let rest =
+            if self.serialiser.has_moments() { Duration::ZERO } else { self.free_at.saturating_since(now) };
+        self.busy().saturating_sub(rest)
     }
 
     /// The packet that arrives behind `ahead` others, if there is one and packets keep their order.

@@ -56,22 +56,27 @@ impl Serialiser {
         self.radio = mobile.map(|mobile| Box::new(Radio::new(mobile, rng)));
     }
 
-    /// Time spent sending so far.
+    /// Time spent sending so far; of one that sends at moments the time that its packets take at the mean rate.
     pub(crate) const fn busy(&self) -> Duration {
         self.busy
+    }
+
+    pub(crate) const fn has_moments(&self) -> bool {
+        self.moments.is_some()
     }
 
     /// The time that a packet of so many bytes takes, the next in line. What is lost by rounding to nanoseconds is
     /// made up for by later ones.
     #[inline]
     pub(crate) fn send(&mut self, now: Instant, bytes: u32) -> Sending {
-        let plain = match &mut self.moments {
-            None => self.rate.time_for(u64::from(bytes), &mut self.carry),
-            Some(moments) => moments.send(now, bytes).saturating_since(now),
-        };
+        let at_rate = self.rate.time_for(u64::from(bytes), &mut self.carry);
+        if let Some(moments) = &mut self.moments {
+            self.busy += at_rate;
+            return Sending { busy: moments.send(now, bytes).saturating_since(now), late: Duration::ZERO };
+        }
         let sending = match &mut self.radio {
-            None => Sending { busy: plain, late: Duration::ZERO },
-            Some(radio) => radio.send(now, bytes, plain),
+            None => Sending { busy: at_rate, late: Duration::ZERO },
+            Some(radio) => radio.send(now, bytes, at_rate),
         };
         self.busy += sending.busy;
         sending

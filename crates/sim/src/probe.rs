@@ -204,7 +204,7 @@ impl Recorder {
                     sampler.put((delivered - std::mem::replace(bytes, delivered)) as f64 * 8.0 / over);
                 }
                 Probe::Datagrams { source, bytes, received, delay } => {
-                    let flow = network.datagrams(*source).copied().unwrap_or_default();
+                    let Some(flow) = network.datagrams(*source) else { continue };
                     let bytes = flow.received_bytes - std::mem::replace(bytes, flow.received_bytes);
                     let count = flow.received - std::mem::replace(received, flow.received);
                     let sum = flow.delay_sum.saturating_sub(std::mem::replace(delay, flow.delay_sum));

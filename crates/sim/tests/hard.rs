@@ -74,7 +74,7 @@ fn a_lane_of_datagrams_delivers_each_packet_once_over_a_path_that_duplicates_and
     let trunk = network.trunk(gateways, over_datagrams([vec![hosts[0]], vec![hosts[1]]]));
     let flow = network.udp(datagrams(hosts[0], hosts[1], 2.0, 60));
     network.run_for(Duration::from_secs(65));
-    let flow = *network.datagrams(flow).expect("a flow of datagrams");
+    let flow = network.datagrams(flow).expect("a flow of datagrams").clone();
     let [near, far] = [0, 1].map(|side| network.trunk_report(trunk, side));
     let dropped = near.classes[0].queue.dropped_total();
     let frames = near.lanes[0].frames;
@@ -330,7 +330,7 @@ fn a_trunk_draws_its_own_numbers_wherever_it_is_added() {
             network.trunk(gateways, TrunkSettings::new(sites, plan.clone(), linux()));
         }
         network.run_for(Duration::from_secs(25));
-        flows.map(|flow| *network.datagrams(flow).expect("a flow of datagrams"))
+        flows.map(|flow| network.datagrams(flow).expect("a flow of datagrams").clone())
     };
     let [first, second] = run(false, false);
     assert!(first.received < first.sent * 9 / 10 && first.received > first.sent / 2, "{first:?}");
@@ -357,7 +357,7 @@ fn a_source_draws_the_same_numbers_whether_the_one_before_it_is_there_or_not() {
         }
         let flow = network.udp(other);
         network.run_for(Duration::from_secs(6));
-        *network.datagrams(flow).expect("a flow of datagrams")
+        network.datagrams(flow).expect("a flow of datagrams").clone()
     };
     assert_eq!(run(true, false), run(false, true));
     assert_ne!(run(true, false), run(false, false), "each has its own");

@@ -285,7 +285,7 @@ fn a_lane_of_datagrams_retransmits_nothing_and_keeps_the_users_round_trip_short(
             timing,
         });
         sites.network.run_for(Duration::from_secs(60));
-        *sites.network.datagrams(source).expect("a source of datagrams")
+        sites.network.datagrams(source).expect("a source of datagrams").clone()
     };
     let (reliable, controlled) = (measure(false), measure(true));
     let worst = |flow: &trunkline_workload::Datagrams| flow.delay_max.as_millis();
@@ -328,7 +328,7 @@ fn packets_over_two_lanes_wait_only_for_what_both_of_them_lose() {
         let _ = send(1);
         let source = send(60);
         sites.network.run_for(Duration::from_secs(200));
-        let datagrams = *sites.network.datagrams(source).expect("a source of datagrams");
+        let datagrams = sites.network.datagrams(source).expect("a source of datagrams").clone();
         let [there, back] = [0, 1].map(|side| sites.network.trunk_report(sites.trunk, side));
         (datagrams, there.classes[0].stats.copies, back.receiver.duplicates)
     };

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use crate::Delays;
+
 /// A datagram at its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
@@ -20,7 +22,7 @@ pub struct Arrival {
 }
 
 /// Datagrams of one flow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Datagrams {
     /// Sent.
     pub sent: u64,
@@ -40,6 +42,8 @@ pub struct Datagrams {
     pub delay_min: Option<Duration>,
     /// The longest.
     pub delay_max: Duration,
+    /// All since the last [`Datagrams::reset_peaks`].
+    pub delays: Delays,
     /// Interarrival jitter as RTP reports it (RFC 3550 §6.4.1).
     pub jitter: Duration,
     /// Sum of the differences between the delays of one and the next.
@@ -61,8 +65,9 @@ impl Datagrams {
         self.received_bytes - self.received_headers
     }
 
-    /// Starts the minimum and maximum delay and [`Datagrams::sent_before_reset`] anew.
+    /// Starts the minimum, the maximum and the percentiles of delay and [`Datagrams::sent_before_reset`] anew.
     pub fn reset_peaks(&mut self, now: Instant) {
+        self.delays.clear();
         (self.delay_min, self.delay_max) = (None, Duration::ZERO);
         (self.sent_before_reset, self.since) = (0, (self.sent > 0).then_some(now));
     }
@@ -82,6 +87,7 @@ impl Datagrams {
         self.received_headers += u64::from(headers);
         self.sent_before_reset += u64::from(self.since.is_some_and(|since| sent <= since));
         self.marked += u64::from(marked);
+        self.delays.record(delay);
         self.delay_sum += delay;
         self.delay_min = Some(self.delay_min.map_or(delay, |min| min.min(delay)));
         self.delay_max = self.delay_max.max(delay);

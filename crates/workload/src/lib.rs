@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod datagrams;
+mod delays;
 mod distribution;
 mod pattern;
 mod schedule;
@@ -15,6 +16,7 @@ mod timing;
 mod users;
 
 pub use datagrams::{Arrival, Datagrams};
+pub use delays::Delays;
 pub use distribution::Distribution;
 pub use pattern::{Assignment, Pattern};
 pub use schedule::{Datagram, Schedule};

@@ -8,7 +8,7 @@ use trunkline_queue::{DropReason, Histogram, Occupancy, Stats};
 use trunkline_sim::ProxyStats;
 use trunkline_trunk::LaneSnapshot;
 use trunkline_units::Rate;
-use trunkline_workload::Summary;
+use trunkline_workload::{Delays, Summary};
 
 /// Counters at the beginning and at the end.
 #[derive(Debug)]
@@ -280,6 +280,8 @@ pub(crate) struct Udp {
     pub(crate) delay: Duration,
     pub(crate) delay_min: Option<Duration>,
     pub(crate) delay_max: Duration,
+    /// Of the time counted.
+    pub(crate) delays: Delays,
     pub(crate) variation: Duration,
     /// Differences of which that is the sum.
     pub(crate) variations: u64,
@@ -295,8 +297,13 @@ impl Udp {
         self.delay += other.delay;
         self.delay_min = self.delay_min.into_iter().chain(other.delay_min).min();
         self.delay_max = self.delay_max.max(other.delay_max);
+        self.delays.add(&other.delays);
         self.variation += other.variation;
         self.variations += other.variations;
+    }
+
+    pub(super) fn quantile(&self, part: f64) -> Option<f64> {
+        self.delays.quantile(part).map(|delay| delay.as_secs_f64())
     }
 
     pub(super) fn of_some(&self, time: Duration) -> Option<f64> {

@@ -106,6 +106,7 @@ table! {
         "delay.std" Second Sometimes "its standard deviation" |tcp| summary(&tcp.delays, |all| all.deviation);
         "delay.min" Second Sometimes "its minimum" |tcp| summary(&tcp.delays, |all| all.min);
         "delay.p50" Second Sometimes "its median" |tcp| quantile(&tcp.delays, 0.5);
+        "delay.p95" Second Sometimes "its 95th percentile" |tcp| quantile(&tcp.delays, 0.95);
         "delay.p99" Second Sometimes "its 99th percentile" |tcp| quantile(&tcp.delays, 0.99);
         "delay.max" Second Sometimes "its maximum" |tcp| summary(&tcp.delays, |all| all.max);
         "slowdown.mean" Count Sometimes
@@ -209,6 +210,9 @@ table! {
         "delay.mean" Second Sometimes "one-way delay of datagrams"
             |udp| ratio(udp.delay.as_secs_f64(), udp.received as f64);
         "delay.min" Second Sometimes "its minimum" |udp| udp.of_some(udp.delay_min.unwrap_or_default());
+        "delay.p50" Second Sometimes "its median, to within 1 %" |udp| udp.quantile(0.5);
+        "delay.p95" Second Sometimes "its 95th percentile, likewise" |udp| udp.quantile(0.95);
+        "delay.p99" Second Sometimes "its 99th percentile, likewise" |udp| udp.quantile(0.99);
         "delay.max" Second Sometimes "its maximum" |udp| udp.of_some(udp.delay_max);
     }
 }
@@ -216,7 +220,7 @@ table! {
 table! {
     /// One way of a link (`<link>`, `<link>.back`).
     LINK: Link => Option<f64> {
-        "utilisation" Ratio Always "part of the time in which it sent" |link| link.per_second(link.sent_for.as_secs_f64());
+        "utilisation" Ratio Always "part of the time in which it sent; with `deliveries` what it sent over what it could send on average" |link| link.per_second(link.sent_for.as_secs_f64());
         "delivered" BitPerSecond Always "IP packets at its far end"
             |link| link.per_second(link.count(|stats| stats.delivered_bytes) as f64 * 8.0);
         "delivered.packets" Count Always "the same, counted" |link| count(link.count(|stats| stats.delivered));

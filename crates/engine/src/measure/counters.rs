@@ -28,7 +28,7 @@ pub(crate) struct Counters {
 #[derive(Debug, Clone)]
 pub(crate) enum SourceCounters {
     Transfers(Vec<Transfer>),
-    Datagrams(Datagrams),
+    Datagrams(Box<Datagrams>),
 }
 
 /// Of one way of a link.

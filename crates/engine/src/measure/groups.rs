@@ -21,6 +21,7 @@ fn udp(from: &Datagrams, to: &Datagrams) -> Udp {
         delay: to.delay_sum.saturating_sub(from.delay_sum),
         delay_min: to.delay_min,
         delay_max: to.delay_max,
+        delays: to.delays.clone(),
         variation: to.variation_sum.saturating_sub(from.variation_sum),
         variations: to.variations - from.variations,
     }

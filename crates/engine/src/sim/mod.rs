@@ -85,7 +85,7 @@ impl Run<'_> {
     fn source(&self, source: SourceId) -> SourceCounters {
         let network = &self.built.network;
         match network.datagrams(source) {
-            Some(datagrams) => SourceCounters::Datagrams(*datagrams),
+            Some(datagrams) => SourceCounters::Datagrams(Box::new(datagrams.clone())),
             None => SourceCounters::Transfers(network.transfers(source).iter().map(transfer).collect()),
         }
     }

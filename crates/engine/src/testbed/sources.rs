@@ -63,7 +63,7 @@ pub(super) fn counters(reading: &SourceReading) -> SourceCounters {
         SourceReading::Transfers(transfers) => {
             SourceCounters::Transfers(transfers.iter().map(transfer).collect())
         }
-        SourceReading::Datagrams(datagrams) => SourceCounters::Datagrams(datagrams.counts),
+        SourceReading::Datagrams(datagrams) => SourceCounters::Datagrams(Box::new(datagrams.counts.clone())),
     }
 }
 

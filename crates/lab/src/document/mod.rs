@@ -1,5 +1,8 @@
 //! An experiment's file: read strictly, changed by path, and planned.
 
+mod recordings;
+
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use toml::{Table, Value};
@@ -105,6 +108,44 @@ impl Document {
         self.tree = tree;
         self.sets.push(origin.to_owned());
         Ok(())
+    }
+
+    /// The recordings of links that it names without saying where they are.
+    fn recordings(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        self.tree.values().for_each(|value| recordings::names(value, &mut found));
+        found
+    }
+
+    /// Takes the recordings that it names from a directory. Variants of axes whose recordings are not there are left out, unless all of
+    /// an axis are; says which.
+    ///
+    /// # Errors
+    /// As [`Document::set`].
+    pub fn use_recordings(&mut self, directory: Option<&Path>) -> Result<Option<String>, Mistakes> {
+        let whole = directory.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+        let is_there = |name: &String| whole.as_ref().is_some_and(|whole| whole.join(name).is_file());
+        let (found, missing): (BTreeSet<_>, BTreeSet<_>) = self.recordings().into_iter().partition(is_there);
+        let mut tree = self.tree.clone();
+        let gone = recordings::leave_out(&mut tree, &missing);
+        if let Some(whole) = &whole {
+            tree.iter_mut().for_each(|(_, value)| recordings::put(value, whole, &found));
+        }
+        if tree == self.tree {
+            return Ok(None);
+        }
+        let shown = directory.map(|directory| directory.display().to_string());
+        let origin =
+            shown.as_ref().map_or("without --recordings".to_owned(), |shown| format!("--recordings {shown}"));
+        self.experiment = read(&tree).map(Box::new).map_err(|found| self.told(found, &origin))?;
+        self.tree = tree;
+        self.sets.push(origin);
+        let id = &self.experiment.id;
+        let why = shown.map_or("their recordings need --recordings".to_owned(), |shown| {
+            let missing: Vec<String> = missing.into_iter().collect();
+            format!("{shown} has no {}", missing.join(", "))
+        });
+        Ok((!gone.is_empty()).then(|| format!("{id}: left out {}: {why}", gone.join(", "))))
     }
 
     /// What is wrong with a setting.

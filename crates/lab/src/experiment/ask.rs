@@ -147,6 +147,8 @@ pub enum FigureKind {
     Histogram,
     /// Series over time, of the first run.
     Series,
+    /// The second of two metrics over the first, a dot for each point.
+    Points,
 }
 
 /// How values lie along an axis.

@@ -22,7 +22,7 @@ pub struct LinkSpec {
     /// Rate.
     pub rate: Option<Rate>,
     /// When it can send, in place of a rate.
-    pub deliveries: Option<Moments>,
+    pub deliveries: Option<DeliveriesSpec>,
     /// One-way delay; none.
     pub delay: Option<Time>,
     /// Where packets wait for it; tail drop, 1000 packets.
@@ -45,6 +45,46 @@ pub struct LinkSpec {
     pub repeat: Option<Time>,
     /// The way back, where it differs.
     pub back: Option<Box<LinkSpec>>,
+}
+
+/// When a link can send: times, or what gives them.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum DeliveriesSpec {
+    /// These times.
+    Moments(Moments),
+    /// Those of a recording or a model.
+    Of(DeliveriesOf),
+}
+
+/// What gives the times at which a link can send.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum DeliveriesOf {
+    /// A trace of mahimahi: its path, or its name in the directory that `--recordings` says.
+    Recording(String),
+    /// A model of a radio link (Winstein et al. 2013 §3.1): the rate is a Brownian motion, the times are a Poisson process.
+    Brownian {
+        /// The highest rate; 12 Mbit/s, a thousand packets in a second.
+        top: Option<Rate>,
+        /// Standard deviation of what the rate changes in a second; 2.4 Mbit/s.
+        change: Option<Rate>,
+        /// How long an outage lasts on average; 100 ms.
+        outage: Option<Time>,
+        /// After this it begins anew; 2 min.
+        length: Option<Time>,
+        /// Of the model's random numbers; 1.
+        seed: Option<u32>,
+    },
+}
+
+impl<'de> Deserialize<'de> for DeliveriesSpec {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Either::deserialize(from).map(|either| match either {
+            Either::Scalar(moments) => DeliveriesSpec::Moments(moments),
+            Either::Table(of) => DeliveriesSpec::Of(of),
+        })
+    }
 }
 
 /// Times, whole milliseconds with white space between them, at each of which a link can send 1504 bytes: a trace of mahimahi as it is.

@@ -23,7 +23,7 @@ use trunkline_schema::Format;
 use crate::quantity::Time;
 
 pub use ask::{Cell, Claim, ClaimKind, Figure, FigureKind, Published, Row, Scale, Series, Table};
-pub use link::{Bursts, Change, Jitter, LinkSpec, LossSpec, Mobile, Moments};
+pub use link::{Bursts, Change, DeliveriesOf, DeliveriesSpec, Jitter, LinkSpec, LossSpec, Mobile, Moments};
 pub(crate) use paths::expand;
 pub use proxy::{CellSpec, ProxyModeName, ProxySpec};
 pub use survey::{Better, Bound, Measure, SAMPLE_AXIS, SurveySpec};

@@ -65,6 +65,10 @@ pub fn experiment(there: &Recording, back: Option<&Recording>, around: &Surround
              [traffic.requests]\nkind = \"requests\"\nfrom = \"a\"\nto = \"x\"\nport = 7000\nflows = 20\nrequest = \"64 B\"\nresponse = \"64 B\"\nthink = { shape = \"exponential\", mean = \"400 ms\" }\n\n\
              [trunks.site]\ngateways = [\"t1\", \"t2\"]\n\n\
              [sweep.trunk]\nlabel = \"way between the sites\"\n[sweep.trunk.variants]\ndirect = { \"trunks.site.enabled\" = false }\ntrunk = {}\n\n\
+             [[claims]]\ntext = \"The trunk carries nine tenths of what direct routing does, and more\"\nkind = \"ours\"\n\
+             holds = \"bulk.goodput[trunk=trunk] >= 0.9 * bulk.goodput[trunk=direct]\"\n\
+             [[claims]]\ntext = \"In the trunk the slowest requests in a hundred take no longer than without it\"\nkind = \"ours\"\n\
+             holds = \"requests.delay.p99[trunk=trunk] <= requests.delay.p99[trunk=direct]\"\n\n\
              [series]\nevery = \"500 ms\"\nof = [\"bulk.goodput\", \"wan.queue.packets\"]\n\n\
              [[tables]]\ntitle = \"Transfers and requests\"\ncolumns = \"trunk\"\nmetrics = [\n\
              \x20   { metric = \"bulk.goodput\", label = \"goodput of the transfers\", unit = \"Mbit/s\" },\n\

@@ -11,6 +11,7 @@
 mod experiment;
 mod iperf;
 mod mahimahi;
+mod named;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use trunkline_link::Deliveries;
 use trunkline_units::Rate;
 
 pub use experiment::{Surroundings, experiment};
+pub(crate) use named::deliveries_of;
 
 /// Longer recordings are no links but logs: their experiments could not be read any more.
 const MAX_STEPS: usize = 100_000;

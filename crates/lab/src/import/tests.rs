@@ -295,9 +295,7 @@ fn trace(rng: &mut Rng) -> Recording {
         moments.push(at);
     }
     moments.push(at + 1);
-    let steps = vec![Step { at: Duration::ZERO, rate: None, delay: None, loss: None }];
-    let length = Duration::from_millis((at + 1).into());
-    Recording { steps, deliveries: Deliveries::new(moments).ok(), length }
+    Recording::of_deliveries(Deliveries::new(moments).expect("they are in order"))
 }
 
 fn as_trace(recording: &Recording) -> String {

@@ -110,7 +110,9 @@ impl Ask<'_> {
             self.name(&at.key("metric"), |known| match kind {
                 Some(FigureKind::Series) => known.series(&row.metric).map(drop),
                 Some(FigureKind::Histogram) => known.distribution(&row.metric).map(drop),
-                Some(FigureKind::Line | FigureKind::Bar) | None => known.metric(&row.metric).map(drop),
+                Some(FigureKind::Line | FigureKind::Bar | FigureKind::Points) | None => {
+                    known.metric(&row.metric).map(drop)
+                }
             });
             Self::unit(&at.key("unit"), row.unit.as_ref());
         }
@@ -187,15 +189,20 @@ impl Ask<'_> {
     }
 
     fn figure(&self, at: &At<'_>, figure: &Figure) {
-        let is_series = matches!(figure.kind, FigureKind::Series | FigureKind::Histogram);
+        let has_no_axis =
+            matches!(figure.kind, FigureKind::Series | FigureKind::Histogram | FigureKind::Points);
+        if figure.kind == FigureKind::Points && figure.metrics.len() != 2 {
+            at.key("metrics").refuse("two metrics: that across, then that up");
+        }
         self.rows(at, &figure.metrics, Some(figure.kind));
         match &figure.x {
-            Some(_) if is_series => {
-                at.key("x")
-                    .report_plain("is an axis of the sweep, which series and histograms do not run along");
+            Some(_) if has_no_axis => {
+                at.key("x").report_plain(
+                    "is an axis of the sweep, which series, histograms and points do not run along",
+                );
             }
             Some(axis) => self.axis(&at.key("x"), axis),
-            None if !is_series && self.axes_now.len() > 1 => {
+            None if !has_no_axis && self.axes_now.len() > 1 => {
                 at.key("x").report("is missing", keys::listed(self.axes_now.keys().map(String::as_str)));
             }
             None => {}

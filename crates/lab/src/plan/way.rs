@@ -1,12 +1,14 @@
 //! One way of a link: what is said of it in several places, in order.
 
+use std::path::Path;
 use std::time::Duration;
 
 use trunkline_link::mobile::{BlockErrors, Mobile as Radio, Pareto, Rlp};
-use trunkline_link::{Deliveries, Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss};
+use trunkline_link::{Brownian, Deliveries, Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss};
 
 use super::check::Check;
-use crate::experiment::{Change, Jitter, LinkSpec, LossSpec, Mobile};
+use crate::experiment::{Change, DeliveriesOf, DeliveriesSpec, Jitter, LinkSpec, LossSpec, Mobile};
+use crate::import::deliveries_of;
 use trunkline_queue::{Limits, Settings};
 use trunkline_schema::At;
 use trunkline_units::{Rate, SettingsError};
@@ -97,7 +99,10 @@ impl Layers<'_, '_> {
         let said = self.0.iter().find(|(_, spec)| spec.rate.is_some() || spec.deliveries.is_some());
         match said.map(|(at, spec)| (at, spec.rate, &spec.deliveries)) {
             Some((_, Some(rate), None)) => Some((rate.0, None)),
-            Some((_, None, Some(moments))) => Some((moments.0.mean_rate(), Some(moments.0.clone()))),
+            Some((at, None, Some(said))) => {
+                let deliveries = deliveries(&at.key("deliveries"), said)?;
+                Some((deliveries.mean_rate(), Some(deliveries)))
+            }
             Some((at, ..)) => {
                 at.key("deliveries").report_plain("is given beside a rate; allowed: one of the two");
                 None
@@ -132,6 +137,33 @@ impl Layers<'_, '_> {
             return false;
         }
         true
+    }
+}
+
+fn deliveries(at: &At<'_>, said: &DeliveriesSpec) -> Option<Deliveries> {
+    match said {
+        DeliveriesSpec::Moments(moments) => Some(moments.0.clone()),
+        DeliveriesSpec::Of(DeliveriesOf::Recording(name)) => {
+            let path = Path::new(name);
+            if path.is_relative() {
+                let allowed = "--recordings with the directory that has it, such as traces of mahimahi";
+                at.key("recording").report(format!("there is no recording {name:?}"), allowed);
+                return None;
+            }
+            deliveries_of(path).map_err(|problem| at.key("recording").report_plain(problem)).ok()
+        }
+        DeliveriesSpec::Of(DeliveriesOf::Brownian { top, change, outage, length, seed }) => {
+            let link = Brownian {
+                top: top.map_or(Rate::from_mbit(12.0), |rate| rate.0),
+                change: change.map_or(Rate::from_mbit(2.4), |rate| rate.0),
+                outage: outage.map_or(Duration::from_millis(100), |time| time.0),
+                length: length.map_or(Duration::from_secs(120), |time| time.0),
+            };
+            let checked = link.check();
+            let deliveries = checked.is_ok().then(|| link.deliveries(seed.unwrap_or(1).into()));
+            at.key("brownian").check(checked, str::to_owned);
+            deliveries
+        }
     }
 }
 

@@ -16,6 +16,11 @@ const PAPERS: &[(&str, &str)] = &[
         "bundler2021",
         "Cangialosi, Narayan, Goyal, Mittal, Alizadeh, Balakrishnan: Site-to-site Internet traffic control (2021)",
     ),
+    (
+        "sprout2013",
+        "Winstein, Sivaraman, Balakrishnan: Stochastic forecasts achieve high throughput and low delay over cellular networks (2013)",
+    ),
+    ("abc2017", "Goyal, Alizadeh, Balakrishnan: Rethinking congestion control for cellular networks (2017)"),
     ("rfc9743", "RFC 9743: Specifying New Congestion Control Algorithms (2025)"),
 ];
 

@@ -150,7 +150,7 @@ impl Flows {
 
     pub(super) fn reading(&self, flow: usize) -> DatagramReading {
         let flow = &self.all[flow];
-        DatagramReading { missing: flow.seen.missing(), ..flow.reading }
+        DatagramReading { missing: flow.seen.missing(), ..flow.reading.clone() }
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Transfer {
 }
 
 /// A flow of datagrams.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct DatagramReading {
     /// Counts and delays, as the simulator counts them. The kernel notes arrivals, so that delays do not contain how late the
     /// generator was to read them.
@@ -46,7 +46,7 @@ pub struct DatagramReading {
 }
 
 /// What a source has done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SourceReading {
     /// Its transfers, in the order in which they began, those that run as they are now.
     Transfers(Vec<Transfer>),
@@ -95,7 +95,7 @@ impl Lateness {
 }
 
 /// All sources at one instant.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// When, from the generator's start at zero.
     pub at: Instant,

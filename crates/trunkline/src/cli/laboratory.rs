@@ -10,7 +10,7 @@ use trunkline_engine::Engine;
 use trunkline_units::Rate;
 
 pub(crate) use lab::{
-    AdviseArguments, AgreeArguments, CaptureArguments, CheckArguments, Execution, ExplainArguments,
+    AdviseArguments, AgreeArguments, CaptureArguments, Changes, CheckArguments, Execution, ExplainArguments,
     ExportArguments, ImportArguments, LabArguments, LabCommand, PapersArguments, ReportArguments,
     RunArguments, ScorecardArguments, SurveyArguments,
 };

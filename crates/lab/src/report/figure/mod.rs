@@ -3,6 +3,7 @@
 mod coincident;
 mod histogram;
 mod lines;
+mod points;
 mod series;
 
 use indexmap::{IndexMap, IndexSet};
@@ -117,6 +118,7 @@ fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
         FigureKind::Bar => Some(lines::chart(figure, material, Kind::Bar)),
         FigureKind::Histogram => histogram::chart(figure, material),
         FigureKind::Series => Some(series::chart(figure, material)),
+        FigureKind::Points => points::chart(figure, material),
     }?;
     chart.text.title.clone_from(&figure.title);
     chart.text.caption.clone_from(&figure.caption);

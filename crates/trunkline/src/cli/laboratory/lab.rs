@@ -118,6 +118,20 @@ impl Attempts {
     }
 }
 
+/// What changes experiments before anything is made of them.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Changes {
+    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.
+    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Use the files' settings for a quick run, which are fewer on the testbed.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The directory of the recordings of links that experiments name, such as `traces` of mahimahi.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) recordings: Option<PathBuf>,
+}
+
 /// Options for running experiments.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Execution {
@@ -127,12 +141,8 @@ pub(crate) struct Execution {
     /// The first run's seed. [default: from the file]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.
-    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
-    pub(crate) set: Vec<(String, String)>,
-    /// Use the files' settings for a quick run, which are fewer on the testbed.
-    #[arg(long)]
-    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
     /// The directory for results and reports: one subdirectory for each experiment, and an index.
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub(crate) out: PathBuf,
@@ -174,12 +184,8 @@ pub(crate) struct ExplainArguments {
     /// About the longest that all of it may take, such as "30 min": if need be, fewer settings are run, but 8 or more of each experiment.
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub(crate) budget: Option<Duration>,
-    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.
-    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
-    pub(crate) set: Vec<(String, String)>,
-    /// Use the files' settings for a quick run.
-    #[arg(long)]
-    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
     /// The directory for results and pages: one subdirectory for each experiment.
     #[arg(long, value_name = "DIR", default_value = "explained")]
     pub(crate) out: PathBuf,
@@ -217,12 +223,8 @@ pub(crate) struct SurveyArguments {
     pub(crate) worst: u16,
     #[command(flatten)]
     pub(crate) on: EngineArguments,
-    /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may occur several times.
-    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
-    pub(crate) set: Vec<(String, String)>,
-    /// Use the file's settings for a quick run.
-    #[arg(long)]
-    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
     /// The directory for results and files: one subdirectory for each experiment.
     #[arg(long, value_name = "DIR", default_value = "surveyed")]
     pub(crate) out: PathBuf,
@@ -283,12 +285,8 @@ pub(crate) struct CaptureArguments {
     /// A link to capture, in both directions; may occur several times. [default: all]
     #[arg(long = "link", value_name = "NAME")]
     pub(crate) links: Vec<String>,
-    /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may occur several times.
-    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
-    pub(crate) set: Vec<(String, String)>,
-    /// Use the file's settings for a quick run.
-    #[arg(long)]
-    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
     /// The file to write.
     #[arg(long, value_name = "FILE", default_value = "capture.pcapng")]
     pub(crate) out: PathBuf,
@@ -343,12 +341,8 @@ pub(crate) struct AdviseArguments {
     /// Initial runs of each setting, each with another seed: 2 to 100; up to four times as many where these do not decide. [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) runs: Option<u32>,
-    /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may occur several times.
-    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
-    pub(crate) set: Vec<(String, String)>,
-    /// Use the file's settings for a quick run.
-    #[arg(long)]
-    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,
@@ -373,12 +367,8 @@ pub(crate) struct CheckArguments {
     /// Experiments: files, or the ids of experiments that come with the program.
     #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
-    /// Check them with their settings for a quick run.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.
-    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
-    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use trunkline_engine::{Engine, EngineError};
 use trunkline_lab::advise::{self, AdviseError, MAX_TIMES, Options, Progress as Tried};
 
-use super::{jobs, read};
+use super::jobs;
 use crate::cli::laboratory::AdviseArguments;
 use crate::commands::laboratory::interrupt;
 use crate::commands::laboratory::progress::{Progress, about};
@@ -11,7 +11,9 @@ use crate::failure::Failure;
 use crate::output::{print, print_line};
 
 pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
-    let document = read(&arguments.file, arguments.quick.then_some(&Engine::Sim), &arguments.set)
+    let document = arguments
+        .changes
+        .read(&arguments.file, &Engine::Sim)
         .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
     let stop = interrupt::watch(&Engine::Sim)?;
     let usual = Options::default();

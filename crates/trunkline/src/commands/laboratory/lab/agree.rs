@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 
 use trunkline_engine::Engine;
 use trunkline_lab::agree::{self, Agreement};
 use trunkline_lab::document::Document;
 
 use super::run::{campaign, print_failures, studies};
-use super::{Errors, read, ready};
+use super::{Errors, open, ready};
 use crate::cli::laboratory::AgreeArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -20,12 +21,11 @@ const FILES: [&str; 3] = ["agree.html", "agree.md", "agree.json"];
 pub(super) fn agree(arguments: &AgreeArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
     let mut errors = Errors::default();
-    let sets = execution.sets();
     // Both engines make what the slower can make quickly.
     let testbed = arguments.attempts.of(&Engine::TESTBED);
-    let quick = execution.quick.then_some(&testbed);
+    let read = |file: &PathBuf| open(file).and_then(|document| execution.apply(document, &testbed));
     let documents: Vec<Document> =
-        arguments.files.iter().filter_map(|file| errors.check(read(file, quick, &sets))).collect();
+        arguments.files.iter().filter_map(|file| errors.check(read(file))).collect();
     let studies = studies(&documents, errors)?;
     let testbed = ready(&testbed)?;
     let stop = interrupt::watch(&testbed)?;

@@ -12,7 +12,7 @@ use trunkline_lab::campaign::Study;
 use trunkline_lab::plan::Planned;
 use trunkline_lab::results::Point;
 
-use super::{Errors, named, read};
+use super::{Errors, named};
 use crate::cli::laboratory::CaptureArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -30,8 +30,7 @@ struct Report<'a> {
 
 pub(super) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     let mut errors = Errors::default();
-    let document =
-        errors.check(read(&arguments.file, arguments.quick.then_some(&Engine::Sim), &arguments.set));
+    let document = errors.check(arguments.changes.read(&arguments.file, &Engine::Sim));
     let study = document.and_then(|document| errors.check(Study::new(&document)));
     errors.finish("nothing was captured")?;
     let Some(study) = study else { return Ok(()) };

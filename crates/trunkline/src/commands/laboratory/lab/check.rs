@@ -6,7 +6,7 @@ use trunkline_engine::Engine;
 use trunkline_lab::campaign::{Study, work};
 use trunkline_lab::experiment::NodeKind;
 
-use super::{Errors, read};
+use super::Errors;
 use crate::cli::laboratory::CheckArguments;
 use crate::failure::Failure;
 use crate::output::print;
@@ -14,7 +14,7 @@ use crate::output::print;
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let mut errors = Errors::default();
     for file in &arguments.files {
-        let document = errors.check(read(file, arguments.quick.then_some(&Engine::Sim), &arguments.set));
+        let document = errors.check(arguments.changes.read(file, &Engine::Sim));
         if let Some(study) = document.and_then(|document| errors.check(Study::new(&document))) {
             print(&meaning(&file.display().to_string(), &study))?;
         }

@@ -13,7 +13,7 @@ use trunkline_lab::store::Begin;
 
 use super::progress::Bar;
 use super::run::{failure, report_failures};
-use super::{Errors, jobs, named, papers, read, set};
+use super::{Errors, jobs, named, papers};
 use crate::cli::laboratory::ExplainArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -92,15 +92,15 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 
 /// Those that are asked for: a file, an experiment of the program by its id, or all of a paper that have unknowns.
 fn documents(arguments: &ExplainArguments, errors: &mut Errors) -> Vec<Document> {
-    let quick = arguments.quick.then_some(&Engine::Sim);
+    let (changes, engine) = (&arguments.changes, &Engine::Sim);
     let mut documents = Vec::new();
     for file in &arguments.files {
         let of_paper = papers_experiments(file, errors);
         if of_paper.is_empty() {
-            documents.extend(errors.check(read(file, quick, &arguments.set)));
+            documents.extend(errors.check(changes.read(file, engine)));
         }
         for document in of_paper {
-            documents.extend(errors.check(set(document, quick, &arguments.set)));
+            documents.extend(errors.check(changes.apply(document, engine)));
         }
     }
     let mut ids: Vec<&str> = documents.iter().map(|document| document.experiment().id.as_str()).collect();

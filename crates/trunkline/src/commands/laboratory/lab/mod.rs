@@ -28,7 +28,7 @@ use trunkline_lab::results::Point;
 use trunkline_lab::store::StoreError;
 use trunkline_testbed::privilege;
 
-use crate::cli::laboratory::LabCommand;
+use crate::cli::laboratory::{Changes, LabCommand};
 use crate::failure::Failure;
 use crate::output::{print, remark};
 
@@ -100,13 +100,13 @@ fn named(point: &Point) -> String {
     values.join(", ")
 }
 
-/// Reads an experiment, a file or an embedded one by its id, and applies `--quick`, as it is for an engine, and `--set`.
-fn read(path: &Path, quick: Option<&Engine>, sets: &[(String, String)]) -> Result<Document, Mistakes> {
+/// Reads an experiment: a file, or an embedded one by its id.
+fn open(path: &Path) -> Result<Document, Mistakes> {
     let embedded = if path.exists() { None } else { path.to_str().and_then(papers::embedded) };
     if embedded.is_none() && !path.exists() {
         return Err(unknown(path));
     }
-    set(embedded.map_or_else(|| Document::read(path), Ok)?, quick, sets)
+    embedded.map_or_else(|| Document::read(path), Ok)
 }
 
 /// There is neither a file nor an experiment of this name.
@@ -128,18 +128,25 @@ fn did_you_mean(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!(", did you mean {}?", near.join(" or ")) }
 }
 
-fn set(
-    mut document: Document,
-    quick: Option<&Engine>,
-    sets: &[(String, String)],
-) -> Result<Document, Mistakes> {
-    if let Some(engine) = quick {
-        document.quicken_for(engine)?;
+impl Changes {
+    /// An experiment with these changes, as they are for an engine.
+    fn apply(&self, mut document: Document, engine: &Engine) -> Result<Document, Mistakes> {
+        if self.quick {
+            document.quicken_for(engine)?;
+        }
+        for (path, value) in &self.set {
+            document.set(path, value)?;
+        }
+        if let Some(note) = document.use_recordings(self.recordings.as_deref())? {
+            remark(&note);
+        }
+        Ok(document)
     }
-    for (path, value) in sets {
-        document.set(path, value)?;
+
+    /// The same of a file, or of an embedded experiment by its id.
+    fn read(&self, path: &Path, engine: &Engine) -> Result<Document, Mistakes> {
+        self.apply(open(path)?, engine)
     }
-    Ok(document)
 }
 
 impl From<StoreError> for Failure {

@@ -1,7 +1,7 @@
 //! `lab run`: from files to results and reports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use trunkline_engine::Engine;
 use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
@@ -13,7 +13,7 @@ use trunkline_lab::store::Begin;
 use trunkline_testbed::traffic::Stop;
 
 use super::progress::Bar;
-use super::{Errors, jobs, named, read, ready, report, set, verdicts};
+use super::{Errors, jobs, named, open, ready, report, verdicts};
 use crate::cli::laboratory::{Execution, RunArguments};
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -22,26 +22,23 @@ use crate::output::{print, remark};
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
     let mut errors = Errors::default();
-    let sets = execution.sets();
     let engine = &arguments.on.engine();
-    let quick = execution.quick.then_some(engine);
+    let read = |file: &PathBuf| open(file).and_then(|document| execution.apply(document, engine));
     let documents: Vec<Document> =
-        arguments.files.iter().filter_map(|file| errors.check(read(file, quick, &sets))).collect();
+        arguments.files.iter().filter_map(|file| errors.check(read(file))).collect();
     run_all(&documents, errors, execution, engine).map(|_| ())
 }
 
 impl Execution {
-    /// The values to set, in order.
-    pub(super) fn sets(&self) -> Vec<(String, String)> {
-        let mut sets = self.set.clone();
-        sets.extend(self.runs.map(|runs| ("runs".to_owned(), runs.to_string())));
-        sets.extend(self.seed.map(|seed| ("seed".to_owned(), seed.to_string())));
-        sets
-    }
-
-    /// Applies the options to an experiment of the papers.
+    /// An experiment with these options.
     pub(super) fn apply(&self, document: Document, engine: &Engine) -> Result<Document, Mistakes> {
-        set(document, self.quick.then_some(engine), &self.sets())
+        let mut document = self.changes.apply(document, engine)?;
+        let runs = self.runs.map(|runs| ("runs", runs.to_string()));
+        let seed = self.seed.map(|seed| ("seed", seed.to_string()));
+        for (path, value) in runs.into_iter().chain(seed) {
+            document.set(path, &value)?;
+        }
+        Ok(document)
     }
 }
 

@@ -11,7 +11,7 @@ use trunkline_lab::survey::{
 
 use super::progress::Bar;
 use super::run::report_failures;
-use super::{Errors, jobs, read, ready};
+use super::{Errors, jobs, ready};
 use crate::cli::laboratory::SurveyArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -23,8 +23,7 @@ const MAX_INFLUENCES: usize = 4;
 pub(super) fn survey(arguments: &SurveyArguments) -> Result<(), Failure> {
     let mut errors = Errors::default();
     let engine = arguments.on.engine();
-    let quick = arguments.quick.then_some(&engine);
-    let document = errors.check(read(&arguments.file, quick, &arguments.set));
+    let document = errors.check(arguments.changes.read(&arguments.file, &engine));
     let document = document.filter(|document| errors.check(document.plan()).is_some());
     errors.finish("nothing was run")?;
     let Some(document) = document else { return Ok(()) };
