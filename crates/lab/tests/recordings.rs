@@ -36,7 +36,9 @@ impl Directory {
     fn new(name: &str, files: &[(&str, &str)]) -> Self {
         let path = std::env::temp_dir().join(format!("trunkline-recordings-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).expect("a directory");
-        files.iter().for_each(|(name, text)| fs::write(path.join(name), text).expect("a file"));
+        for (name, text) in files {
+            fs::write(path.join(name), text).expect("a file");
+        }
         Directory(path)
     }
 }
