@@ -22,7 +22,7 @@ pub(crate) enum LabCommand {
     Run(RunArguments),
     /// Run experiments by both engines, and report how far these agree.
     Agree(AgreeArguments),
-    /// Run the measurements of six papers with today's code, and check the papers' claims.
+    /// Run the measurements of eight papers with today's code, and check the papers' claims.
     Papers(PapersArguments),
     /// Sample what papers leave open, and tell which of their values and claims follow from any plausible set-up.
     Explain(ExplainArguments),
