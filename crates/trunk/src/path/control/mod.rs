@@ -236,6 +236,8 @@ impl PathControl {
     /// The smallest and the largest part by which it is above the capacity while there is no queue.
     const MIN_GROWTH: f64 = 0.02;
     const MAX_GROWTH: f64 = 1.0;
+    /// It grows while the queue is below this part of the target: on a slow path two packets of the lanes' own are half of it.
+    const SHORT: f64 = 0.75;
     /// Windows with a queue before there is a bound.
     const MIN_QUEUED: u32 = 2;
     /// The bounds of the time over which the least delay is taken, and of a window.
@@ -636,7 +638,7 @@ impl PathControl {
         if queue > target || !waited || !carried || self.draining.is_some() || self.loss_watch.holds_back(now)
         {
             self.growth = Self::MIN_GROWTH;
-        } else if queue < target / 2.0 && now.saturating_since(self.grew_at) >= self.lag() {
+        } else if queue < target * Self::SHORT && now.saturating_since(self.grew_at) >= self.lag() {
             // Only once the last growth has had its effect.
             self.growth = (self.growth * 4.0).min(Self::MAX_GROWTH);
             self.grew_at = now;
