@@ -57,7 +57,8 @@ fn document(text: &str) -> Document {
 fn variants_without_their_recording_are_left_out_and_the_others_have_its_moments() {
     let directory = Directory::new("variants", &[("near", "5\n5\n12\n")]);
     let mut some = document(FILE);
-    let note = some.use_recordings(Some(&directory.0)).expect("it can be read").expect("one is missing");
+    some.use_recordings(Some(&directory.0)).expect("it can be read");
+    let note = some.left_out().expect("one is missing");
     assert!(note.starts_with("recorded: left out link=far: ") && note.ends_with(" has no far"), "{note}");
     let planned = some.plan().unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let links: Vec<_> = planned.iter().map(|planned| &planned.scenario.links[0].ways[0]).collect();
@@ -68,7 +69,8 @@ fn variants_without_their_recording_are_left_out_and_the_others_have_its_moments
     let kept = document(&some.to_toml().expect("a file"));
     assert_eq!(kept.plan().expect("the same").len(), 2);
     let mut none = document(FILE);
-    let note = none.use_recordings(None).expect("nothing is read").expect("two are missing");
+    none.use_recordings(None).expect("nothing is read");
+    let note = none.left_out().expect("two are missing");
     assert!(note.contains("link=near, link=far") && note.contains("--recordings"), "{note}");
     assert_eq!(none.plan().expect("the model is left").len(), 1);
 }

@@ -25,6 +25,8 @@ pub struct Document {
     experiment: Box<Experiment>,
     /// What was set since.
     sets: Vec<String>,
+    /// What was left out of its sweep, and why.
+    left_out: Option<String>,
 }
 
 impl Document {
@@ -47,7 +49,7 @@ impl Document {
     fn of(source: Source) -> Result<Document, Mistakes> {
         let experiment = Box::new(source.read()?);
         let tree = source.tree().clone();
-        Ok(Document { source, tree, experiment, sets: Vec::new() })
+        Ok(Document { source, tree, experiment, sets: Vec::new(), left_out: None })
     }
 
     /// Sets what is at a path to a TOML value, or else to the text. `*` in the path is every name there is.
@@ -117,12 +119,12 @@ impl Document {
         found
     }
 
-    /// Takes the recordings that it names from a directory. Variants of axes whose recordings are not there are left out, unless all of
-    /// an axis are; says which.
+    /// Takes the recordings that it names from a directory. Variants of axes whose recordings are not there are
+    /// [left out](Self::left_out), unless all of an axis are.
     ///
     /// # Errors
     /// As [`Document::set`].
-    pub fn use_recordings(&mut self, directory: Option<&Path>) -> Result<Option<String>, Mistakes> {
+    pub fn use_recordings(&mut self, directory: Option<&Path>) -> Result<(), Mistakes> {
         let whole = directory.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
         let is_there = |name: &String| whole.as_ref().is_some_and(|whole| whole.join(name).is_file());
         let (found, missing): (BTreeSet<_>, BTreeSet<_>) = self.recordings().into_iter().partition(is_there);
@@ -132,7 +134,7 @@ impl Document {
             tree.iter_mut().for_each(|(_, value)| recordings::put(value, whole, &found));
         }
         if tree == self.tree {
-            return Ok(None);
+            return Ok(());
         }
         let shown = directory.map(|directory| directory.display().to_string());
         let origin =
@@ -145,7 +147,13 @@ impl Document {
             let missing: Vec<String> = missing.into_iter().collect();
             format!("{shown} has no {}", missing.join(", "))
         });
-        Ok((!gone.is_empty()).then(|| format!("{id}: left out {}: {why}", gone.join(", "))))
+        self.left_out = (!gone.is_empty()).then(|| format!("{id}: left out {}: {why}", gone.join(", ")));
+        Ok(())
+    }
+
+    /// Which variants were left out since their recordings are not there, in words.
+    pub fn left_out(&self) -> Option<&str> {
+        self.left_out.as_deref()
     }
 
     /// What is wrong with a setting.

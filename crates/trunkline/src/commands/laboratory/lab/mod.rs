@@ -137,15 +137,17 @@ impl Changes {
         for (path, value) in &self.set {
             document.set(path, value)?;
         }
-        if let Some(note) = document.use_recordings(self.recordings.as_deref())? {
-            remark(&note);
-        }
+        document.use_recordings(self.recordings.as_deref())?;
         Ok(document)
     }
 
     /// The same of a file, or of an embedded experiment by its id.
     fn read(&self, path: &Path, engine: &Engine) -> Result<Document, Mistakes> {
-        self.apply(open(path)?, engine)
+        let document = self.apply(open(path)?, engine)?;
+        if let Some(note) = document.left_out() {
+            remark(&note);
+        }
+        Ok(document)
     }
 }
 

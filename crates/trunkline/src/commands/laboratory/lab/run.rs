@@ -59,6 +59,9 @@ pub(super) fn run_all(
 
 /// Plans experiments whose results do not meet in one place.
 pub(super) fn studies(documents: &[Document], mut errors: Errors) -> Result<Vec<Study>, Failure> {
+    for note in documents.iter().filter_map(Document::left_out) {
+        remark(&note);
+    }
     let studies: Vec<Study> =
         documents.iter().filter_map(|document| errors.check(Study::new(document))).collect();
     let mut ids = BTreeSet::new();
