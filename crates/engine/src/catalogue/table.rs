@@ -220,7 +220,9 @@ table! {
 table! {
     /// One way of a link (`<link>`, `<link>.back`).
     LINK: Link => Option<f64> {
-        "utilisation" Ratio Always "part of the time in which it sent; with `deliveries` what it sent over what it could send on average" |link| link.per_second(link.sent_for.as_secs_f64());
+        "utilisation" Ratio Always
+            "part of the time in which it sent; with `deliveries` what it sent over what it could send on average"
+            |link| link.per_second(link.sent_for.as_secs_f64());
         "delivered" BitPerSecond Always "IP packets at its far end"
             |link| link.per_second(link.count(|stats| stats.delivered_bytes) as f64 * 8.0);
         "delivered.packets" Count Always "the same, counted" |link| count(link.count(|stats| stats.delivered));

@@ -95,6 +95,11 @@ impl Lane {
         self.demand.waiting && (used || queue || !self.grant.is_finite())
     }
 
+    /// What it may have at once of `rate`, bit/s, when packets come.
+    fn waking(&self, rate: f64) -> f64 {
+        self.arrivals.mean_rate() * PathControl::MAX_RISE + rate * PathControl::WAKING
+    }
+
     /// What a lane for which packets wait can use of `rate`, bit/s: its own congestion control may hold it below that.
     fn wanted(&self, rate: f64) -> f64 {
         let window = self.demand.window_rate.map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
@@ -740,16 +745,19 @@ impl PathControl {
 
     /// Bytes that all lanes may have in flight together, if that is bounded.
     fn flight_limit(&mut self, now: Instant) -> Option<f64> {
-        let arrives = self.flight.as_ref()?.rate();
+        self.flight.as_ref()?;
+        let varies = self.mode == PathMode::Varying;
+        // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it.
+        if !varies && !self.excess.as_ref().is_some_and(Excess::is_new) {
+            return None;
+        }
         let back = self.way_back(now);
-        let (rate, stands) = match self.mode {
-            PathMode::Varying => (arrives, 0.0),
-            // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it.
-            _ if self.excess.as_ref().is_some_and(Excess::is_new) && back <= Variation::BACK => {
-                (arrives.min(self.capacity), self.target())
-            }
-            _ => return None,
-        };
+        if !varies && back > Variation::BACK {
+            return None;
+        }
+        let arrives = self.flight.as_ref()?.rate();
+        let (rate, stands) =
+            if varies { (arrives, 0.0) } else { (arrives.min(self.capacity), self.target()) };
         let longer = self.delays[Signal::RoundTrip as usize].bases[0].map_or(0.0, |base| base.above_lowest());
         let round_trip = self.min_rtt().as_secs_f64() + longer + back;
         Some(Flight::limit(rate, round_trip + stands))
@@ -797,15 +805,13 @@ impl PathControl {
         let arrives = self.flight.as_ref().map_or(0.0, Flight::rate).max(Self::MIN_RATE);
         self.requests.clear();
         self.requests.extend(self.lanes.iter().map(|lane| {
-            let delivered = lane.arrivals.mean_rate() / arrives;
-            let part = if lane.demand.waiting {
-                delivered * Self::MAX_RISE + Self::WAKING
-            } else {
-                delivered * Self::HEADROOM
-            };
-            LaneRequest { share: lane.share, rate: limit * part }
+            let delivered = lane.arrivals.mean_rate() * Self::HEADROOM;
+            let rate = if lane.demand.waiting { lane.waking(arrives) } else { delivered };
+            LaneRequest { share: lane.share, rate }
         }));
-        self.division.divide(limit, &self.requests, &mut self.flights);
+        // As rates, which is what guarantees are.
+        self.division.divide(arrives, &self.requests, &mut self.flights);
+        self.flights.iter_mut().for_each(|flight| *flight *= limit / arrives);
     }
 
     /// Divides the rate among the lanes. Whether a grant has changed.
@@ -842,8 +848,7 @@ impl PathControl {
         }
         let mut changed = false;
         for (number, (lane, share)) in self.lanes.iter_mut().zip(&self.shares).enumerate() {
-            let waking = lane.arrivals.mean_rate() * Self::MAX_RISE + self.rate * Self::WAKING;
-            let mut grant = waking.min(self.rate);
+            let mut grant = lane.waking(self.rate).min(self.rate);
             if active(lane) {
                 grant = share + if active_share > 0.0 { left * share / active_share } else { 0.0 };
                 if !drains && !lane.is_bounded(queue) {
@@ -898,5 +903,11 @@ mod tests {
         };
         assert_eq!(flights([true, true]), [16_800, 43_200]);
         assert_eq!(flights([false, true]), [1500, 58_500]);
+        // A guarantee is a rate: a tenth of what arrives is a tenth of what may be in flight.
+        let guaranteed =
+            GroupShare { guarantee: Some(Rate::from_mbit(0.8)), ..GroupShare::weighted(0, 1e-9) };
+        control.handle_demand(now, lanes[0], guaranteed, demand(true));
+        control.divide_flight(limit);
+        assert_eq!(control.flights[0].round() as u64, 6000);
     }
 }
