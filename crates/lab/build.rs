@@ -9,13 +9,15 @@ use std::path::Path;
 use std::process::Command;
 
 /// The crates that results come of: this one and those below it.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 17] = [
     "../lab",
     "../engine",
     "../schema",
     "../sim",
     "../testbed",
     "../linux",
+    "../service",
+    "../status",
     "../netlink",
     "../workload",
     "../link",

@@ -1,8 +1,10 @@
 //! What holds for any bytes that a client sends to the control socket. Run by the fuzz target of this name and, over
 //! the committed corpus, by the tests of `trunkline-gateway`.
 
-use trunkline_gateway::control::Request;
-use trunkline_gateway::request::{self, MAX_REQUEST_BYTES, Parsed, Protocol};
+use trunkline_service::request::{self, MAX_REQUEST_BYTES, Parsed, Protocol};
+use trunkline_status::Request;
+
+const ALL: [Request; 4] = [Request::Status, Request::Flows, Request::Reload, Request::Down];
 
 /// Reads `data` as a client's words: whole, and cut at every place.
 pub(crate) fn run(data: &[u8]) {
@@ -25,10 +27,10 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 fn asked(line: &str) {
-    match request::control(line) {
-        Ok(request @ (Request::Status | Request::Flows | Request::Reload | Request::Down)) => {
+    match Request::parse(line, &ALL) {
+        Ok(request) => {
             let again = serde_json::to_string(&request).expect("a request has no map and no number");
-            assert_eq!(request::control(&again), Ok(request));
+            assert_eq!(Request::parse(&again, &ALL), Ok(request));
         }
         Err(message) => {
             assert!(message.contains("allowed:"), "{message}");

@@ -1,7 +1,7 @@
 //! What holds for any bytes that a client sends to the metrics listener. Run by the fuzz target of this name and, over
 //! the committed corpus, by the tests of `trunkline-gateway`.
 
-use trunkline_gateway::request::{self, MAX_REQUEST_BYTES, Parsed, Protocol};
+use trunkline_service::request::{self, MAX_REQUEST_BYTES, Parsed, Protocol};
 
 /// Reads `data` as a client's words: whole, and cut at every place.
 pub(crate) fn run(data: &[u8]) {

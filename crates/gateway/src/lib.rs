@@ -4,7 +4,6 @@
 //! control thread does the rest.
 
 pub mod config;
-pub mod control;
 pub mod daemon;
 pub mod device;
 pub mod handshake;
@@ -20,8 +19,6 @@ pub mod record;
 #[cfg(test)]
 #[path = "../../trunk/tests/common/recorder.rs"]
 mod recorder;
-pub mod request;
-pub mod status;
 
 mod half_open;
 mod known;

@@ -3,7 +3,9 @@
 use trunkline_queue::Histogram;
 use trunkline_service::Page;
 
-use crate::status::{Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Status, Uplink, UplinkState};
+use trunkline_status::{
+    Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Status, Uplink, UplinkState,
+};
 
 /// One family over all classes or lanes: its name, type, help and value; without a value there is no sample.
 type Family<T> = (&'static str, &'static str, &'static str, fn(&T) -> Option<f64>);

@@ -3,20 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
+use trunkline_status::{ProxyCounts, ProxyTotals};
 
+/// Counters with the names of the fields of what is reported of them.
 macro_rules! counters {
-    ($(#[$counters_doc:meta])* $counters:ident, $(#[$counts_doc:meta])* $counts:ident, $($(#[$doc:meta])* $name:ident,)*) => {
-        $(#[$counters_doc])*
+    ($(#[$doc:meta])* $counters:ident, $counts:ident, $($name:ident,)*) => {
+        $(#[$doc])*
         #[derive(Debug, Default)]
         pub(crate) struct $counters {
-            $($(#[$doc])* pub(crate) $name: Counter,)*
-        }
-
-        $(#[$counts_doc])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct $counts {
-            $($(#[$doc])* pub $name: u64,)*
+            $(pub(crate) $name: Counter,)*
         }
 
         impl $counters {
@@ -29,84 +24,48 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Of a process.
+    /// Of a process: see [`ProxyTotals`].
     TotalCounters,
-    /// What a process has done.
-    Totals,
-    /// Connections that are open on both sides.
+    ProxyTotals,
     open,
-    /// Connections to servers that have not answered, or of clients that have not confirmed.
     opening,
-    /// Connections that were opened on both sides.
     opened,
-    /// Connections that their servers refused.
     refused,
-    /// Connections to servers that cannot be reached.
     unreachable,
-    /// Connections to servers that did not answer in time.
     timed_out,
-    /// Connections that their clients never confirmed.
     unconfirmed,
-    /// Connections that were being opened, and gave way to others.
     displaced,
-    /// Connections that passed without a proxy, since there was no place for them.
     passed,
-    /// Connections that were refused, since there was no place for them.
     full,
-    /// SYNs that came back to the proxy that had sent them.
     loops,
-    /// Idle connections that were closed to make room for others.
     evicted,
-    /// Connections that ended with a reset of one end, or its silence.
     reset,
-    /// Segments whose acknowledgements waited for an emulated link. This and the next three are the sums of the proxies'.
     tail_held,
-    /// Acknowledgements that left when they were due.
     tail_released,
-    /// Segments that an emulated link had no room for, or beyond the window that their sender was offered.
     tail_dropped,
-    /// Packets whose window was lowered.
     clamped,
-    /// Packets that were longer than the next link takes.
     too_long,
-    /// Packets that were diverted to the proxy and are none of its own.
     ignored,
-    /// Connections that the system had no means for: descriptors, memory, a free address.
     without_means,
-    /// Bytes from clients to servers.
     bytes_from_clients,
-    /// Bytes from servers to clients.
     bytes_from_servers,
 }
 
 counters! {
-    /// Of one of `[[proxies]]`.
+    /// Of one of `[[proxies]]`: see [`ProxyCounts`].
     ProxyCounters,
-    /// What one of `[[proxies]]` has done.
     ProxyCounts,
-    /// Its connections that are open, or known where their windows are lowered.
     open,
-    /// Connections that were opened, or seen.
     opened,
-    /// Bytes that the hosts behind have acknowledged.
     delivered,
-    /// Bytes for the hosts behind that they have not acknowledged.
     held,
-    /// The maximum of `held` since the start.
     held_max,
-    /// Bytes of `held` that wait for the network behind, and not for the hosts there.
     waiting,
-    /// The shortest round trip to a host behind that they are for, microseconds; 0 if unknown.
     min_rtt_us,
-    /// The emulated link's rate, bits per second; 0 if there is none, or none has been measured.
     rate,
-    /// Segments whose acknowledgements waited for the emulated link.
     tail_held,
-    /// Acknowledgements that left when they were due.
     tail_released,
-    /// Segments that the emulated link had no room for, or beyond the window that their sender was offered.
     tail_dropped,
-    /// Packets whose window was lowered.
     clamped,
 }
 
@@ -138,9 +97,9 @@ impl Counters {
     }
 
     /// Of the process, with the sums of what its proxies count.
-    pub(crate) fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> ProxyTotals {
         let sum = |of: fn(&ProxyCounters) -> &Counter| self.proxies.iter().map(|one| of(one).read()).sum();
-        Totals {
+        ProxyTotals {
             tail_held: sum(|proxy| &proxy.tail_held),
             tail_released: sum(|proxy| &proxy.tail_released),
             tail_dropped: sum(|proxy| &proxy.tail_dropped),

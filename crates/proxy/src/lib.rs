@@ -30,9 +30,8 @@ pub mod tail;
 mod tcp_packet;
 mod worker;
 
-pub use counters::{ProxyCounts, Totals};
 pub use error_message::ErrorMessage;
 pub use plan::{Plan, Treatment};
 pub use service::{Ending, Proxy, ProxyError, ProxyThread, unblock};
-pub use status::{ProxyStatus, Status, write_metrics};
+pub use status::write_metrics;
 pub use syn::{Connection, Syn, SynError};

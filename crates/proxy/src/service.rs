@@ -14,6 +14,7 @@ use trunkline_linux::{clock, signal_descriptor};
 use trunkline_netlink::Family;
 use trunkline_schema::{ProxyMode, ProxySettings};
 use trunkline_service::Server;
+use trunkline_status::ProxiesStatus;
 use trunkline_units::Instant;
 
 use crate::counters::Counters;
@@ -22,7 +23,6 @@ use crate::plan::Plan;
 use crate::relay::Pipes;
 use crate::routing::{self, Listener, Routing, RoutingError};
 use crate::sockets::{RawSender, TcpSettings};
-use crate::status::Status;
 use crate::worker::{ToWorker, Worker};
 
 /// Sockets that listen or send packets, descriptors to wait for events, clients.
@@ -102,9 +102,9 @@ struct Report {
 }
 
 impl Report {
-    fn status(&self) -> Status {
+    fn status(&self) -> ProxiesStatus {
         let uptime = clock::now().saturating_since(self.started).as_secs_f64();
-        Status::new(&self.name, uptime, &self.plan, &self.counters)
+        crate::status::status(&self.name, uptime, &self.plan, &self.counters)
     }
 }
 
@@ -171,7 +171,7 @@ impl Proxy {
     ///
     /// # Errors
     /// [`ProxyError::System`], if the proxy cannot go on. With `fail = "closed"` new connections are unreachable then.
-    pub fn run(mut self, stop: &OwnedFd) -> Result<Status, ProxyError> {
+    pub fn run(mut self, stop: &OwnedFd) -> Result<ProxiesStatus, ProxyError> {
         let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
         for (number, worker) in self.workers.drain(..).enumerate() {
             let thread = thread::Builder::new().name(format!("proxy {number}")).spawn(move || worker.run());
@@ -238,7 +238,7 @@ pub enum Ending {
 #[derive(Debug)]
 pub struct ProxyThread {
     /// `None` once it has ended.
-    thread: Option<JoinHandle<Result<Status, ProxyError>>>,
+    thread: Option<JoinHandle<Result<ProxiesStatus, ProxyError>>>,
     stop: Arc<OwnedFd>,
     /// Readable once it has ended.
     over: Arc<OwnedFd>,
@@ -247,7 +247,7 @@ pub struct ProxyThread {
 
 impl ProxyThread {
     /// Its state.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ProxiesStatus {
         self.report.status()
     }
 
@@ -266,11 +266,11 @@ impl ProxyThread {
     ///
     /// # Errors
     /// Why it has ended by itself.
-    pub fn end(mut self, ending: Ending) -> Result<Status, ProxyError> {
+    pub fn end(mut self, ending: Ending) -> Result<ProxiesStatus, ProxyError> {
         self.stop(ending)
     }
 
-    fn stop(&mut self, ending: Ending) -> Result<Status, ProxyError> {
+    fn stop(&mut self, ending: Ending) -> Result<ProxiesStatus, ProxyError> {
         self.report.has_failed.store(ending == Ending::Failed, Ordering::Relaxed);
         let has_ended = self.thread.is_none();
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
@@ -282,7 +282,7 @@ impl ProxyThread {
         outcome
     }
 
-    fn join(&mut self) -> Result<Status, ProxyError> {
+    fn join(&mut self) -> Result<ProxiesStatus, ProxyError> {
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(outcome)) => outcome,
             Some(Err(_)) => Err(system("open connections")(io::Error::other("a thread panicked"))),

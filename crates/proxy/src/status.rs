@@ -1,68 +1,32 @@
-//! What a process says of its proxies: one value, from which `trunkline status`, its `--json` and the metrics are made.
+//! What a process says of its proxies: its status, its metrics, its answers to clients.
 
-use serde::{Deserialize, Serialize};
 use trunkline_service::{Page, Response};
+use trunkline_status::{Answer, ProxiesStatus, ProxyCounts, ProxyStatus, ProxyTotals, Request};
 
-use crate::counters::{Counters, ProxyCounts, Totals};
-use crate::plan::Plan;
+use crate::counters::{Counters, ProxyCounters};
+use crate::plan::{Plan, Treatment};
 
-/// The state of a process's proxies.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// The file's name without .toml, or the site's.
-    pub name: String,
-    /// Version of the software.
-    pub version: String,
-    /// Process id.
-    pub pid: u32,
-    /// Seconds since it started.
-    pub uptime_s: f64,
-    /// Why new connections may not come to the proxies, if they may not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-    /// Of all together.
-    #[serde(flatten)]
-    pub totals: Totals,
-    /// Each of them, in the order of the file.
-    pub proxies: Vec<ProxyStatus>,
-}
-
-/// The state of one of `[[proxies]]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProxyStatus {
-    /// Its name.
-    pub name: String,
-    /// Its mode.
-    pub mode: String,
-    /// Whether the rate of its emulated link is measured.
-    pub is_measured: bool,
-    /// What it has done.
-    #[serde(flatten)]
-    pub counts: ProxyCounts,
-}
-
-impl Status {
-    pub(crate) fn new(name: &str, uptime_s: f64, plan: &Plan, counters: &Counters) -> Self {
-        let one = |(treatment, counters): (&crate::plan::Treatment, &crate::counters::ProxyCounters)| {
-            let is_measured = treatment.tail.is_some_and(|tail| tail.estimate.is_none());
-            let (name, mode) = (treatment.name.clone(), treatment.mode.name().to_owned());
-            ProxyStatus { name, mode, is_measured, counts: counters.read() }
-        };
-        Status {
-            name: name.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            uptime_s,
-            problem: counters.problem(),
-            totals: counters.totals(),
-            proxies: plan.treatments.iter().zip(&counters.proxies).map(one).collect(),
-        }
+/// What a process says of its proxies now.
+pub(crate) fn status(name: &str, uptime_s: f64, plan: &Plan, counters: &Counters) -> ProxiesStatus {
+    let one = |(treatment, counters): (&Treatment, &ProxyCounters)| {
+        let is_measured = treatment.tail.is_some_and(|tail| tail.estimate.is_none());
+        let (name, mode) = (treatment.name.clone(), treatment.mode.name().to_owned());
+        ProxyStatus { name, mode, is_measured, counts: counters.read() }
+    };
+    ProxiesStatus {
+        name: name.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        uptime_s,
+        problem: counters.problem(),
+        totals: counters.totals(),
+        proxies: plan.treatments.iter().zip(&counters.proxies).map(one).collect(),
     }
 }
 
 type Family<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 
-const TOTALS: &[Family<Totals>] = &[
+const TOTALS: &[Family<ProxyTotals>] = &[
     ("trunkline_proxy_connections", "gauge", "Connections that are open on both sides.", |t| t.open as f64),
     ("trunkline_proxy_opening_connections", "gauge", "Connections that are being opened.", |t| {
         t.opening as f64
@@ -127,7 +91,7 @@ const PROXIES: &[Family<ProxyCounts>] = &[
 ];
 
 /// Appends the metrics of proxies to a page.
-pub fn write_metrics(page: &mut Page, status: &Status) {
+pub fn write_metrics(page: &mut Page, status: &ProxiesStatus) {
     for (name, kind, help, value) in TOTALS {
         page.family(name, kind, help);
         page.sample(name, &[], value(&status.totals));
@@ -164,48 +128,28 @@ pub fn write_metrics(page: &mut Page, status: &Status) {
 }
 
 /// The whole page of a process that runs proxies alone.
-pub(crate) fn prometheus(status: &Status) -> String {
+pub(crate) fn prometheus(status: &ProxiesStatus) -> String {
     let mut page = Page::of_daemon(&status.name, &status.version, status.uptime_s);
     write_metrics(&mut page, status);
     page.0
 }
 
-/// What a client of the control socket may ask of a process that runs proxies alone: a part of what it may ask of a gateway.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
-enum Request {
-    Status,
-    /// The same: there are no flows to tell of.
-    Flows,
-    Down,
-}
-
-/// In the form of a gateway's answers.
-#[derive(Debug, Serialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-enum Answer {
-    Proxies(Box<Status>),
-    Done { message: String },
-    Refused { message: String },
-}
+/// What a process that runs proxies alone answers. There are no flows to report, and no file to read again.
+const REQUESTS: [Request; 3] = [Request::Status, Request::Flows, Request::Down];
 
 /// The answer to a line of the control socket, and whether the process is to end.
-pub(crate) fn answer(line: &str, status: impl Fn() -> Status) -> (String, bool) {
-    let answer = match serde_json::from_str(line) {
-        Ok(Request::Status | Request::Flows) => Answer::Proxies(Box::new(status())),
+pub(crate) fn answer(line: &str, status: impl Fn() -> ProxiesStatus) -> (String, bool) {
+    let answer = match Request::parse(line, &REQUESTS) {
         Ok(Request::Down) => Answer::Done { message: format!("{} goes down", status().name) },
-        Err(error) => Answer::Refused {
-            message: format!(
-                "{error}; allowed of a process that runs proxies: {{\"request\":\"status\"|\"down\"}}"
-            ),
-        },
+        Ok(_) => Answer::Proxies(Box::new(status())),
+        Err(message) => Answer::Refused { message },
     };
     let ends = matches!(answer, Answer::Done { .. });
     (serde_json::to_string(&answer).unwrap_or_default(), ends)
 }
 
 /// The answer to a collector of metrics.
-pub(crate) fn page(path: &str, status: impl Fn() -> Status) -> Response {
+pub(crate) fn page(path: &str, status: impl Fn() -> ProxiesStatus) -> Response {
     Response::metrics(path, status, prometheus)
 }
 
@@ -213,12 +157,12 @@ pub(crate) fn page(path: &str, status: impl Fn() -> Status) -> Response {
 mod tests {
     use super::*;
 
-    fn status() -> Status {
+    fn status() -> ProxiesStatus {
         let counts = ProxyCounts { held: 7, rate: 8_000_000, ..ProxyCounts::default() };
         let cell =
             ProxyStatus { name: "cell".to_owned(), mode: "path-tail".to_owned(), is_measured: true, counts };
-        let totals = Totals { opened: 3, refused: 2, ..Totals::default() };
-        Status { name: "lte".to_owned(), totals, proxies: vec![cell], ..Status::default() }
+        let totals = ProxyTotals { opened: 3, refused: 2, ..ProxyTotals::default() };
+        ProxiesStatus { name: "lte".to_owned(), totals, proxies: vec![cell], ..ProxiesStatus::default() }
     }
 
     #[test]
@@ -253,13 +197,5 @@ mod tests {
         assert!(text.starts_with("{\"answer\":\"refused\"") && !ends, "{text}");
         let Response::Page { code, .. } = page("/nowhere", status) else { panic!("no page") };
         assert_eq!(code, 404);
-    }
-
-    #[test]
-    fn json_has_the_totals_beside_the_name_and_is_read_again() {
-        let text = serde_json::to_string(&status()).unwrap();
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&value["opened"], &value["proxies"][0]["held"]), (&3.into(), &7.into()));
-        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status());
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use trunkline_proxy::{ProxyStatus, Status, write_metrics};
+use trunkline_proxy::write_metrics;
 use trunkline_schema::{ProxyFile, Source};
 use trunkline_service::Page;
+use trunkline_status::{ProxiesStatus, ProxyStatus};
 
 const PAGE: &str = include_str!("../../../docs/proxy.md");
 
@@ -51,7 +52,7 @@ fn the_file_on_the_page_is_one() {
 #[test]
 fn every_metric_is_documented_with_its_type_and_labels_and_no_other() {
     let mut page = Page::default();
-    let status = Status { proxies: vec![ProxyStatus::default()], ..Status::default() };
+    let status = ProxiesStatus { proxies: vec![ProxyStatus::default()], ..ProxiesStatus::default() };
     write_metrics(&mut page, &status);
     let mut served = BTreeSet::new();
     for line in page.0.lines() {

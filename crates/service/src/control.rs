@@ -56,7 +56,11 @@ pub fn ask<A: DeserializeOwned>(path: &Path, request: &impl Serialize) -> Result
     ask_within(path, request, ANSWER_TIMEOUT)
 }
 
-fn ask_within<A: DeserializeOwned>(
+/// As [`ask`], with another time limit.
+///
+/// # Errors
+/// [`ControlError`], within `limit`.
+pub fn ask_within<A: DeserializeOwned>(
     path: &Path,
     request: &impl Serialize,
     limit: Duration,

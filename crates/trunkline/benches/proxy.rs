@@ -14,7 +14,7 @@ use std::os::fd::AsFd as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, Scene, ip, number};
+use common::proxy::{CELL, Scene, ip};
 use rustix::pipe::{SpliceFlags, pipe, splice};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use trunkline_netlink::{
@@ -62,7 +62,7 @@ fn compare(scene: &Scene, to: SocketAddr) {
             rates[way].push(goodput(&scene.client, to));
             times[way].push(set_up(&scene.client, to));
             if let Some(proxy) = proxy {
-                let opened = number(&scene.end(proxy), "opened");
+                let opened = scene.end(proxy).totals.opened;
                 assert!(opened > CONNECTIONS as u64, "it has split {opened}");
             }
             if let Some(relay) = relay {
@@ -268,7 +268,7 @@ fn idle(scene: &Scene, to: SocketAddr, count: usize) {
     let first = open(1);
     let before = common::proxy::resident(proxy.pid());
     let all = open(count);
-    common::site::until("all are open", || number(&scene.status(), "open") > count as u64);
+    common::site::until("all are open", || scene.status().totals.open > count as u64);
     let each = common::proxy::resident(proxy.pid()).saturating_sub(before) / count as u64;
     println!("{count} idle connections: {each} bytes each in the process");
     drop((first, all));

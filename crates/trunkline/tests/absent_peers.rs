@@ -5,12 +5,11 @@ mod common;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::UdpSocket;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::site::{Directory, PROGRAM};
+use common::site::{Directory, status};
 use common::{Checker, send};
-use serde_json::Value;
+use trunkline_status::Status;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::{privilege, procfs};
 
@@ -76,18 +75,13 @@ impl Scene {
         self.running.push(self.directory.start(host, site, log));
     }
 
-    fn status(&self) -> Value {
-        let mut command = Command::new(PROGRAM);
-        let output =
-            command.args(["status", "--json"]).arg(self.directory.socket("hub")).output().expect("it runs");
-        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    fn status(&self) -> Status {
+        status(&self.directory.socket("hub"))
     }
 
     /// Lanes between the two sites that are up.
     fn lanes_up(&self) -> usize {
-        let status = self.status();
-        let lanes = status["peers"][0]["lanes"].as_array();
-        lanes.map_or(0, |lanes| lanes.iter().filter(|lane| lane["state"] == "up").count())
+        self.status().peers[0].lanes_up()
     }
 
     /// Sends small datagrams to each absent peer in turn.
@@ -111,10 +105,9 @@ impl Scene {
     }
 
     /// Drops of all absent peers for a reason.
-    fn dropped(status: &Value, reason: &str) -> u64 {
-        let classes = status["peers"].as_array().into_iter().flatten().skip(1);
-        let classes = classes.flat_map(|peer| peer["classes"].as_array().into_iter().flatten());
-        classes.filter_map(|class| class["drops"][reason].as_u64()).sum()
+    fn dropped(status: &Status, reason: &str) -> u64 {
+        let classes = status.peers.iter().skip(1).flat_map(|peer| &peer.classes);
+        classes.filter_map(|class| class.drops.get(reason)).sum()
     }
 }
 
@@ -125,29 +118,28 @@ fn a_flood_to_140_absent_peers_does_not_affect_the_present_one() {
     let before = procfs::memory(scene.running[0].pid()).expect("its memory").resident_bytes;
     // Until the queues of all of them have what they may: the device drops some on the way there.
     let since = Instant::now();
-    let full = |status: &Value| {
+    let full = |status: &Status| {
         let dropped = Scene::dropped(status, "segment_limit") + Scene::dropped(status, "memory");
-        dropped > 10_000 || status["tun"]["dropped_no_memory"] != 0
+        dropped > 10_000 || status.tun.dropped_no_memory != 0
     };
     while !full(&scene.status()) {
-        assert!(since.elapsed() < Duration::from_secs(60), "{}", scene.status()["tun"]);
+        assert!(since.elapsed() < Duration::from_secs(60), "{:?}", scene.status().tun);
         scene.flood(140, 300);
     }
     scene.check_stream(3_000_000);
     let status = scene.status();
-    assert_eq!(status["tun"]["dropped_no_memory"], 0, "{}", status["tun"]);
+    assert_eq!(status.tun.dropped_no_memory, 0, "{:?}", status.tun);
     let after = procfs::memory(scene.running[0].pid()).expect("its memory").resident_bytes;
     assert!(after - before < 200 << 20, "{} MiB more", (after - before) >> 20);
     // No lane empties these queues: the packets expire.
     let since = Instant::now();
-    let waiting = |status: &Value| -> u64 {
-        let classes = status["peers"].as_array().into_iter().flatten();
-        let classes = classes.flat_map(|peer| peer["classes"].as_array().into_iter().flatten());
-        classes.filter_map(|class| class["backlog_packets"].as_u64()).sum()
+    let waiting = |status: &Status| -> u64 {
+        let classes = status.peers.iter().flat_map(|peer| &peer.classes);
+        classes.map(|class| class.backlog_packets).sum()
     };
     loop {
         let status = scene.status();
-        if status["peers"].is_array() && waiting(&status) == 0 {
+        if waiting(&status) == 0 {
             assert!(Scene::dropped(&status, "expired") > 1000, "{}", Scene::dropped(&status, "expired"));
             break;
         }

@@ -7,6 +7,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use common::{Checker, check_stream, edit, ip, lane, send, setup, sites, wait_for};
+use trunkline_status::LaneState;
 use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::machine;
 use trunkline_testbed::privilege;
@@ -51,7 +52,7 @@ fn scene(test: &str) -> Option<Scene> {
 fn is_over(gateways: &Gateways, transport: &str) -> bool {
     Gateway::BOTH.into_iter().all(|gateway| {
         let lane = lane(gateways, gateway, "rest");
-        lane["state"] == "up" && lane["transport"] == transport
+        lane.state == LaneState::Up && lane.transport == transport
     })
 }
 
@@ -108,7 +109,7 @@ fn where_udp_is_dropped_a_lane_rides_on_tcp_and_comes_back_to_quic() {
     };
     drop_udp(&scene, true);
     let gateways = scene.start_gateways(&auto()).expect("gateways");
-    assert!(is_over(&gateways, "tcp"), "{}", lane(&gateways, Gateway::T1, "rest"));
+    assert!(is_over(&gateways, "tcp"), "{:?}", lane(&gateways, Gateway::T1, "rest"));
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 1_000_000);
     drop_udp(&scene, false);
     let start = Instant::now();
@@ -117,7 +118,7 @@ fn where_udp_is_dropped_a_lane_rides_on_tcp_and_comes_back_to_quic() {
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 1_000_000);
     // The lane was never down.
     let lane = lane(&gateways, Gateway::T1, "rest");
-    assert_eq!(lane["last_error"], serde_json::Value::Null, "{lane}");
+    assert_eq!(lane.last_error, None, "{lane:?}");
 }
 
 #[test]

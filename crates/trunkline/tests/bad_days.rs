@@ -10,6 +10,7 @@ use common::{Checker, LANES, check_stream, class, edit, lane, lanes_up, peer, se
 use trunkline_gateway::config::Encryption as LaneEncryption;
 use trunkline_gateway::handshake::{Dialer, Established, Handshake, Hello, Identity, Progress, VERSION};
 use trunkline_gateway::keys::{PublicKey, SecretKey};
+use trunkline_status::{Lane, LaneState};
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::machine;
 use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Plan, Scene, Wan};
@@ -65,7 +66,7 @@ fn a_transfer_survives_a_wan_that_is_down_for_thirty_seconds() {
         let cut = Instant::now();
         link.cut();
         wait_for("the busy lane is noticed to be dead", Duration::from_secs(10), &gateways, || {
-            lane(&gateways, Gateway::T1, "tcp")["state"] != "up"
+            lane(&gateways, Gateway::T1, "tcp").state != LaneState::Up
         });
         wait_for("the idle lanes are noticed to be dead", Duration::from_secs(12), &gateways, || {
             lanes_up(&gateways, Gateway::T1) == 0 && lanes_up(&gateways, Gateway::T2) == 0
@@ -76,7 +77,7 @@ fn a_transfer_survives_a_wan_that_is_down_for_thirty_seconds() {
             lanes_up(&gateways, Gateway::T1) == LANES
         });
     });
-    assert_eq!(lane(&gateways, Gateway::T1, "tcp")["established"], 2);
+    assert_eq!(lane(&gateways, Gateway::T1, "tcp").established, 2);
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn packets_in_the_edge_queue_survive_a_broken_lane() {
     }
     wait_for("they wait at the edge", Duration::from_secs(5), &gateways, || {
         // A flow that sends so little counts as interactive.
-        class(&gateways, Gateway::T1, "interactive")["backlog_packets"] == 100
+        class(&gateways, Gateway::T1, "interactive").backlog_packets == 100
     });
     gateways.restart(Gateway::T2).expect("T2 starts again");
     let mut buffer = [0; 100];
@@ -167,9 +168,13 @@ fn garbage(test: &str, bytes: &[u8], then_close: bool) -> Option<String> {
         drop(lane_made);
     }
     wait_for("that lane ends", Duration::from_secs(5), &gateways, || lanes_up(&gateways, Gateway::T2) == 1);
-    assert_eq!(lane(&gateways, Gateway::T2, "interactive")["state"], "up", "the other lane notices nothing");
+    assert_eq!(
+        lane(&gateways, Gateway::T2, "interactive").state,
+        LaneState::Up,
+        "the other lane notices nothing"
+    );
     drop(healthy);
-    lane(&gateways, Gateway::T2, "tcp")["last_error"].as_str().map(ToOwned::to_owned)
+    lane(&gateways, Gateway::T2, "tcp").last_error
 }
 
 #[test]
@@ -216,9 +221,9 @@ fn garbage_records_end_their_lane_by_name() {
         wait_for("that lane ends", Duration::from_secs(5), &gateways, || {
             lanes_up(&gateways, Gateway::T2) == 1
         });
-        let error = lane(&gateways, Gateway::T2, "tcp")["last_error"].as_str().unwrap_or_default().to_owned();
+        let error = lane(&gateways, Gateway::T2, "tcp").last_error.unwrap_or_default();
         assert!(error.contains(name), "{error}");
-        assert_eq!(lane(&gateways, Gateway::T2, "interactive")["state"], "up");
+        assert_eq!(lane(&gateways, Gateway::T2, "interactive").state, LaneState::Up);
     }
 }
 
@@ -246,13 +251,9 @@ fn a_forged_inner_source_is_refused_and_the_lane_lives() {
     let mut buffer = [0; 100];
     let (len, from) = sink.recv_from(&mut buffer).expect("the honest packet arrives");
     assert_eq!((&buffer[..len], from.ip().to_string()), (&[198, 18, 1, 77][..], "198.18.1.77".to_owned()));
-    let received = peer(&gateways, Gateway::T2)["received"].clone();
-    assert_eq!(
-        (&received["refused_forged_source"], &received["packets"]),
-        (&1.into(), &1.into()),
-        "{received}"
-    );
-    assert_eq!(lane(&gateways, Gateway::T2, "other")["state"], "up");
+    let received = peer(&gateways, Gateway::T2).received;
+    assert_eq!((received.refused_forged_source, received.packets), (1, 1), "{received:?}");
+    assert_eq!(lane(&gateways, Gateway::T2, "other").state, LaneState::Up);
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn a_caller_with_an_unknown_key_gets_no_lane() {
     let unknown = SecretKey::generate().expect("a key");
     assert!(shake(&scene, &unknown, target, "tcp", LaneEncryption::Tls).is_err());
     wait_for("it is counted", Duration::from_secs(5), &gateways, || {
-        gateways.status(Gateway::T2).is_ok_and(|status| status["callers"]["unknown_key"] == 1)
+        gateways.status(Gateway::T2).is_ok_and(|status| status.callers.unknown_key == 1)
     });
     assert_eq!(lanes_up(&gateways, Gateway::T2), LANES);
 }
@@ -279,9 +280,9 @@ fn one_end_in_clear_and_one_encrypted_get_no_lane_and_both_say_why() {
     gateways.restart(Gateway::T1).expect("T1 starts again");
     wait_for("T1 says why", Duration::from_secs(10), &gateways, || {
         // It does not answer before it is up.
-        gateways
-            .status(Gateway::T1)
-            .is_ok_and(|status| status["peers"][0].to_string().contains("encryption is"))
+        let told =
+            |lane: &Lane| lane.last_error.as_ref().is_some_and(|error| error.contains("encryption is"));
+        gateways.status(Gateway::T1).is_ok_and(|status| status.peers[0].lanes.iter().any(told))
     });
     assert_eq!(lanes_up(&gateways, Gateway::T1), 0);
     assert!(gateways.log(Gateway::T2).contains("encryption"), "{}", gateways.log_tail(Gateway::T2));
@@ -309,7 +310,7 @@ fn random_bytes_and_a_thousand_silent_callers_leave_no_state() {
             .collect()
     });
     let status = gateways.status(Gateway::T2).expect("it answers in the midst of it");
-    let half_open = status["callers"]["half_open"].as_u64().expect("a count");
+    let half_open = status.callers.half_open;
     assert!(half_open <= 128, "{half_open} half-open");
     assert_eq!(lanes_up(&gateways, Gateway::T2), LANES, "the lanes notice nothing");
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 5_000_000);
@@ -318,7 +319,7 @@ fn random_bytes_and_a_thousand_silent_callers_leave_no_state() {
     gateways.restart(Gateway::T1).expect("T1 starts again");
     gateways.wait_until_up(Duration::from_secs(15)).expect("the peer comes through");
     wait_for("the silent ones are gone", Duration::from_secs(10), &gateways, || {
-        gateways.status(Gateway::T2).is_ok_and(|status| status["callers"]["half_open"] == 0)
+        gateways.status(Gateway::T2).is_ok_and(|status| status.callers.half_open == 0)
     });
     for mut stream in callers {
         stream.set_read_timeout(Some(Duration::from_secs(1))).expect("a time-out");
@@ -345,7 +346,7 @@ fn a_full_device_queue_drops_and_recovers() {
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("goes on");
     wait_for("the drops are counted", Duration::from_secs(5), &gateways, || {
         let status = gateways.status(Gateway::T1).expect("a status");
-        status["tun"]["dropped_device_queue"].as_u64().is_some_and(|drops| (3000..5000).contains(&drops))
+        (3000..5000).contains(&status.tun.dropped_device_queue)
     });
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 5_000_000);
 }

@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::site::{Directory, ask, status, until};
+use trunkline_status::{Answer, Request};
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;
 use trunkline_testbed::procfs;
@@ -96,7 +97,7 @@ impl Scene {
     /// Waits until all callers are disconnected.
     fn quiet(&self, before: Option<Use>) {
         until("half-open connections and clients are gone", || {
-            let half_open = status(&self.directory.socket("a"))["callers"]["half_open"].clone();
+            let half_open = status(&self.directory.socket("a")).callers.half_open;
             let limit = before.map_or(CALLERS / 4, |before| before.descriptors);
             half_open == 0 && self.usage().descriptors <= limit
         });
@@ -183,8 +184,8 @@ fn reloads_leave_no_memory_or_descriptor() {
     scene.releases_resources(|scene| {
         for text in [&other, &plain].into_iter().cycle().take(60) {
             fs::write(&file, text).expect("its file");
-            let answer = ask(&scene.directory.socket("a"), "reload").expect("it answers");
-            assert_eq!(answer["answer"], "done", "{answer}");
+            let answer = ask(&scene.directory.socket("a"), Request::Reload).expect("it answers");
+            assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
         }
     });
 }

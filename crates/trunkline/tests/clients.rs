@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::site::{Directory, PROGRAM, ask, status, until};
+use trunkline_status::{Answer, Request};
 use trunkline_testbed::namespace::Host;
 use trunkline_testbed::privilege;
 
@@ -37,9 +38,9 @@ fn idle_metrics_clients_block_neither_control_nor_metrics() {
     for _ in 0..3 {
         let idle: Vec<TcpStream> =
             host.run(|| (0..100).map(|_| TcpStream::connect(METRICS).expect("a connection")).collect());
-        for request in ["status", "flows", "reload"] {
+        for request in [Request::Status, Request::Flows, Request::Reload] {
             let answer = ask(&socket, request).expect("it is answered");
-            assert_ne!(answer["answer"], "refused", "{request}: {answer}");
+            assert!(!matches!(answer, Answer::Refused { .. }), "{request:?}: {answer:?}");
         }
         let page = host.run(|| {
             let mut stream = TcpStream::connect(METRICS).expect("a connection");
@@ -52,7 +53,8 @@ fn idle_metrics_clients_block_neither_control_nor_metrics() {
         assert!(page.contains("trunkline_info{"), "{page}");
         drop(idle);
     }
-    assert_eq!(ask(&socket, "down").expect("it is answered")["answer"], "done");
+    let answer = ask(&socket, Request::Down).expect("it is answered");
+    assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
     assert!(process.wait(Duration::from_secs(20)).expect("its end").expect("it ends").success());
 }
 
@@ -94,7 +96,7 @@ fn a_gateway_that_cannot_start_leaves_no_socket_and_one_that_was_killed_is_repla
     let output = Command::new(PROGRAM).arg("status").arg(directory.socket("a")).output().expect("it runs");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
     let mut again = directory.start(&host, "a", Stdio::null());
-    until("it is another one", || status(&directory.socket("a"))["pid"] == again.pid());
+    until("it is another one", || status(&directory.socket("a")).pid == again.pid());
     again.terminate(Duration::from_secs(20)).expect("it ends");
     assert!(!directory.socket("a").exists());
 }

@@ -96,7 +96,7 @@ fn path_mtu_discovery_works_through_a_far_gateway_with_a_smaller_lan() {
         check_stream(&scene.t1, &scene.t2, sender.parse().expect("an address"), 10_000);
     }
     let status = gateways.status(Gateway::T1).expect("a status");
-    assert_eq!(status["peers"][0]["received"]["refused_forged_source"], 0, "{status}");
+    assert_eq!(status.peers[0].received.refused_forged_source, 0, "{status:?}");
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn lanes_survive_a_reload_that_routes_everything_through_them() {
     for plan in plans(&scene) {
         check_stream(&scene.a, &scene.x, plan.x, 1_000_000);
     }
-    assert_eq!(lane(&gateways, Gateway::T1, "tcp")["established"], 1);
+    assert_eq!(lane(&gateways, Gateway::T1, "tcp").established, 1);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn limits_hold_over_reloads_and_for_flows_that_overflow() {
     for source in &sources {
         source.connect(to).expect("connected");
     }
-    let refused = || class(&gateways, Gateway::T1, "calls")["refused"].as_u64().expect("a count");
+    let refused = || class(&gateways, Gateway::T1, "calls").refused;
     let mut buffer = [0; 100];
     for round in 1..=3_u8 {
         for (number, source) in (0..).zip(&sources) {

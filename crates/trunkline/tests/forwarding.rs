@@ -267,9 +267,9 @@ fn whatever_plain_routing_forwards_each_kind_of_lane_forwards() {
         };
         for (flow, result) in keys.iter().zip(&results) {
             if let Err(difference) = result {
-                let received = peer(&gateways, Gateway::T2)["received"].clone();
+                let received = peer(&gateways, Gateway::T2).received;
                 let log = gateways.log_tail(Gateway::T1);
-                panic!("{what}, seed {seed}, {flow:?}: {difference}\n{received}\n{log}");
+                panic!("{what}, seed {seed}, {flow:?}: {difference}\n{received:?}\n{log}");
             }
         }
         let filtered: usize = results.into_iter().flatten().sum();

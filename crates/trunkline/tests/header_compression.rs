@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::{peer, plans, setup, sites, wait_for};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, eth, recv, socket_with};
 use trunkline_packet::{Headers, Offload, TcpView, checksum, protocol};
+use trunkline_status::Lane;
 use trunkline_testbed::clock::Scheduling;
 use trunkline_testbed::lateness::judges_time;
 use trunkline_testbed::link::{DuplexSettings, End, Link};
@@ -273,10 +274,8 @@ fn headers_of_real_traffic_shrink_as_claimed() {
 }
 
 /// A count of a gateway's lanes, over all of them.
-fn count(gateways: &Gateways, gateway: Gateway, name: &str) -> u64 {
-    let peer = peer(gateways, gateway);
-    let lanes = peer["lanes"].as_array().expect("lanes");
-    lanes.iter().map(|lane| lane[name].as_u64().unwrap_or_else(|| panic!("{name}: {lane}"))).sum()
+fn count(gateways: &Gateways, gateway: Gateway, of: fn(&Lane) -> u64) -> u64 {
+    peer(gateways, gateway).lanes.iter().map(of).sum()
 }
 
 /// Four connections of either family at once: their packets take turns on the lanes.
@@ -306,11 +305,12 @@ fn gateways_compress_single_packets_and_each_flow_keeps_its_context() {
             clients.into_iter().map(|client| client.join().expect("a client")).sum()
         });
         wait_for("all that was compressed is restored", 5 * SECOND, &gateways, || {
-            count(&gateways, Gateway::T1, "compressed") == count(&gateways, Gateway::T2, "restored")
+            count(&gateways, Gateway::T1, |lane| lane.compressed)
+                == count(&gateways, Gateway::T2, |lane| lane.restored)
         });
-        let sent = |name| count(&gateways, Gateway::T1, name);
-        let (compressed, whole) = (sent("compressed"), sent("uncompressed"));
-        let (before, after) = (sent("headers_in_bytes"), sent("headers_out_bytes"));
+        let sent = |of| count(&gateways, Gateway::T1, of);
+        let (compressed, whole) = (sent(|lane| lane.compressed), sent(|lane| lane.uncompressed));
+        let (before, after) = (sent(|lane| lane.headers_in_bytes), sent(|lane| lane.headers_out_bytes));
         println!("{responses} responses: {compressed} compressed, {whole} whole, {before} to {after} bytes");
         // Enough for the means below, also on a busy machine.
         assert!(responses > 60, "{responses}");
@@ -320,9 +320,7 @@ fn gateways_compress_single_packets_and_each_flow_keeps_its_context() {
         let (mean_before, packets) = (before as f64 / (compressed + 8) as f64, (compressed + 8) as f64);
         assert!((50.0..75.0).contains(&mean_before), "{mean_before}");
         assert!((3.0..12.0).contains(&(after as f64 / packets)), "{after} bytes for {packets} packets");
-        let received = peer(&gateways, Gateway::T2)["received"].clone();
-        for refused in ["refused_malformed", "refused_bad_offload", "refused_forged_source"] {
-            assert_eq!(received[refused], 0, "{received}");
-        }
+        let received = peer(&gateways, Gateway::T2).received;
+        assert_eq!(received.refused(), 0, "{received:?}");
     }
 }

@@ -3,12 +3,13 @@
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::site::{Directory, PROGRAM};
+use common::site::{Directory, status};
 use common::{Checker, send};
 use ipnet::IpNet;
+use trunkline_status::{Peer, Status};
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;
 
@@ -70,24 +71,21 @@ impl Star {
     }
 
     /// What the hub says of itself.
-    fn status(&self) -> String {
-        let socket = self.directory.socket("hub");
-        let output = Command::new(PROGRAM).args(["status", "--json"]).arg(socket).output().expect("it runs");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+    fn status(&self) -> Status {
+        status(&self.directory.socket("hub"))
     }
 
     /// The hub's lanes that are up.
     fn up(&self) -> usize {
-        self.status().matches("\"state\": \"up\"").count()
+        self.status().peers.iter().map(Peer::lanes_up).sum()
     }
 
     /// Packets of a peer that the hub refused for their source.
     fn forged(&self, peer: &str) -> u64 {
-        let status: serde_json::Value = serde_json::from_str(&self.status()).expect("JSON");
-        let peers = status["peers"].as_array().expect("peers").iter();
-        let mut named = peers.filter(|known| known["name"] == peer);
-        let peer = named.next().unwrap_or_else(|| panic!("no peer {peer}: {status}"));
-        peer["received"]["refused_forged_source"].as_u64().expect("a count")
+        let status = self.status();
+        let mut named = status.peers.iter().filter(|known| known.name == peer);
+        let peer = named.next().unwrap_or_else(|| panic!("no peer {peer}: {status:?}"));
+        peer.received.refused_forged_source
     }
 }
 

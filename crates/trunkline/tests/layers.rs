@@ -80,7 +80,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -158,6 +158,21 @@ const RULES: [Rule; 18] = [
             "trunkline-testbed",
         ],
         because: "it carries questions and answers of daemons, and knows nothing of what they say",
+    },
+    Rule {
+        who: &["trunkline-status"],
+        never_on: &[
+            "trunkline-packet",
+            "trunkline-trunk",
+            "trunkline-schema",
+            "trunkline-linux",
+            "trunkline-netlink",
+            "trunkline-service",
+            "trunkline-proxy",
+            "trunkline-gateway",
+            "trunkline-testbed",
+        ],
+        because: "it is read by those who measure a daemon from outside, so it is plain values without the daemon",
     },
     Rule {
         who: &["trunkline-linux"],

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{LANES, check_stream, edit, lane, lanes_up, setup, sites, wait_for};
+use trunkline_status::LaneState;
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::Host;
 use trunkline_testbed::scene::{Dialling, Encryption, Gateway, GatewaySetup, Plan, Wan};
@@ -49,9 +50,9 @@ fn a_reload_changes_classes_without_touching_lanes_that_stay() {
         lanes_up(&gateways, Gateway::T1) == 3 && lanes_up(&gateways, Gateway::T2) == 3
     });
     for gateway in Gateway::BOTH {
-        assert_eq!(lane(&gateways, gateway, "tcp")["established"], 1, "untouched");
-        assert_eq!(lane(&gateways, gateway, "rest")["established"], 1, "untouched");
-        assert_eq!(lane(&gateways, gateway, "voice")["state"], "up");
+        assert_eq!(lane(&gateways, gateway, "tcp").established, 1, "untouched");
+        assert_eq!(lane(&gateways, gateway, "rest").established, 1, "untouched");
+        assert_eq!(lane(&gateways, gateway, "voice").state, LaneState::Up);
     }
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 5_000_000);
 }
@@ -71,9 +72,9 @@ fn a_reload_switches_lanes_that_stay_between_auto_and_a_named_congestion_control
         });
         gateways.reload(Gateway::T1).expect("it reloads");
         let lane = lane(&gateways, Gateway::T1, "tcp");
-        assert_eq!((&lane["congestion_control"], &lane["established"]), (&chosen.into(), &1.into()));
+        assert_eq!((lane.congestion_control.as_str(), lane.established), (chosen, 1));
     };
-    assert_eq!(lane(&gateways, Gateway::T1, "tcp")["congestion_control"], "reno");
+    assert_eq!(lane(&gateways, Gateway::T1, "tcp").congestion_control, "reno");
     becomes("reno", "auto", "cubic");
     becomes("auto", "reno", "reno");
 }
@@ -112,7 +113,7 @@ fn sites_that_both_dial_have_each_lane_once() {
     for gateway in Gateway::BOTH {
         assert_eq!(lanes_up(&gateways, gateway), LANES);
         for class in ["interactive", "tcp", "other"] {
-            let established = lane(&gateways, gateway, class)["established"].as_u64().expect("a count");
+            let established = lane(&gateways, gateway, class).established;
             assert!(established <= 2, "{class}: made {established} times");
         }
     }
@@ -136,7 +137,7 @@ fn a_peer_whose_address_changed_is_found_when_it_dials() {
     wait_for("every lane comes from the new address", Duration::from_secs(25), &gateways, || {
         ["interactive", "tcp", "other"].iter().all(|class| {
             let lane = lane(&gateways, Gateway::T2, class);
-            lane["state"] == "up" && lane["remote"].as_str().is_some_and(|r| r.starts_with("198.18.2.77:"))
+            lane.state == LaneState::Up && lane.remote.is_some_and(|r| r.starts_with("198.18.2.77:"))
         })
     });
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 1_000_000);
@@ -155,7 +156,7 @@ fn down_ends_a_gateway_and_leaves_nothing() {
     let device_gone = |host: &Host| host.netlink(|n| n.link_exists("trunk")).is_ok_and(|exists| !exists);
     wait_for("the device is gone", Duration::from_secs(5), &gateways, || device_gone(&scene.t1));
     wait_for("the peer notices", Duration::from_secs(3), &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
-    let error = lane(&gateways, Gateway::T2, "tcp")["last_error"].as_str().unwrap_or_default().to_owned();
+    let error = lane(&gateways, Gateway::T2, "tcp").last_error.unwrap_or_default();
     assert!(error.contains("the peer closed the lane"), "{error}");
     let (code, _, error) = trunkline(&["status", &socket.to_string_lossy()]);
     assert_eq!(code, 3, "{error}");

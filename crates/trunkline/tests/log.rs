@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::site::{Directory, ask, status, until};
-use serde_json::Value;
+use trunkline_status::{Answer, Request};
 use trunkline_testbed::namespace::{Host, Process};
 use trunkline_testbed::privilege;
 
@@ -37,19 +37,16 @@ fn talkative(test: &str, stderr: Stdio) -> Option<(Directory, Host, Process)> {
     Some((directory, host, process))
 }
 
-fn lost(socket: &Path, how: &str) -> u64 {
-    status(socket)["log"][how].as_u64().unwrap_or(0)
-}
-
 fn reload(socket: &Path) {
-    let answer: Value = ask(socket, "reload").expect("it answers");
-    assert_eq!(answer["answer"], "done", "{answer}");
+    let answer = ask(socket, Request::Reload).expect("it answers");
+    assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
 }
 
 /// It answers requests, and ends on request.
 fn works_and_ends(socket: &Path, mut process: Process) {
-    assert_eq!(status(socket)["name"], "a");
-    assert_eq!(ask(socket, "down").expect("it answers")["answer"], "done");
+    assert_eq!(status(socket).name, "a");
+    let answer = ask(socket, Request::Down).expect("it answers");
+    assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
     let ended = process.wait(Duration::from_secs(20)).expect("its end").expect("it ends");
     assert_eq!(ended.code(), Some(0), "{ended}");
     assert!(!socket.exists(), "its socket is gone");
@@ -62,8 +59,8 @@ fn a_gateway_continues_after_the_reader_of_its_log_has_gone() {
     let socket = directory.socket("a");
     drop(process.stderr().expect("its log"));
     reload(&socket);
-    until("lines are counted as lost", || lost(&socket, "lost_failed") >= PEERS as u64);
-    assert_eq!(lost(&socket, "lost_queue_full"), 0);
+    until("lines are counted as lost", || status(&socket).log.lost_failed >= PEERS as u64);
+    assert_eq!(status(&socket).log.lost_queue_full, 0);
     works_and_ends(&socket, process);
 }
 
@@ -77,7 +74,7 @@ fn a_gateway_continues_while_nobody_reads_its_log() {
     for _ in 0..80 {
         reload(&socket);
     }
-    assert!(lost(&socket, "lost_queue_full") > 0, "{}", status(&socket)["log"]);
+    assert!(status(&socket).log.lost_queue_full > 0, "{:?}", status(&socket).log);
     works_and_ends(&socket, process);
     drop(unread);
 }
@@ -91,6 +88,6 @@ fn a_gateway_continues_on_a_full_disk() {
     };
     let socket = directory.socket("a");
     reload(&socket);
-    until("lines are counted as lost", || lost(&socket, "lost_failed") >= 2 * PEERS as u64);
+    until("lines are counted as lost", || status(&socket).log.lost_failed >= 2 * PEERS as u64);
     works_and_ends(&socket, process);
 }

@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::site::{Directory, PROGRAM, ask, status, until};
-use serde_json::Value;
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::handshake::{Dialer, Hello, Identity, Progress, VERSION};
 use trunkline_gateway::keys::{PublicKey, SecretKey};
+use trunkline_status::{Answer, Request};
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Process};
 use trunkline_testbed::privilege;
@@ -60,8 +60,7 @@ impl Site {
         let stream = self.host.run(|| TcpStream::connect(ADDRESS)).expect("a connection");
         stream.set_read_timeout(Some(LIMIT)).expect("a time-out");
         let status = status(&self.directory.socket("a"));
-        let lane_group =
-            status["peers"][0]["lanes"][0]["lane_group"].as_str().expect("a lane group").to_owned();
+        let lane_group = status.peers[0].lanes[0].lane_group.clone();
         let (encryption, instance) = (Encryption::Tls, self.instance);
         let hello = Hello { version: VERSION, encryption, lane: 0, instance, lane_group };
         let dialer = Dialer::new(&self.identity, self.public).expect("a dialer");
@@ -77,7 +76,7 @@ impl Site {
 
     fn established(&self) -> u64 {
         let status = status(&self.directory.socket("a"));
-        status["peers"][0]["lanes"][0]["established"].as_u64().unwrap_or(0)
+        status.peers[0].lanes[0].established
     }
 
     fn log(&self) -> String {
@@ -92,9 +91,10 @@ impl Site {
 
 /// Asks for a reload. What is answered.
 fn reload(directory: &Directory) -> String {
-    let answer: Value = ask(&directory.socket("a"), "reload").expect("an answer");
-    assert_eq!(answer["answer"], "done", "{answer}");
-    answer["message"].as_str().expect("a message").to_owned()
+    match ask(&directory.socket("a"), Request::Reload) {
+        Ok(Answer::Done { message }) => message,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -130,7 +130,8 @@ fn every_line_says_of_what_kind_the_name_before_its_colon_is() {
     site.directory.file("a", removed);
     assert_eq!(reload(&site.directory), "site a: reloaded: 0 peers, 1 class");
     fs::write(site.directory.0.join("a.toml"), "mtu = 5\n").expect("a file");
-    assert_eq!(ask(&site.directory.socket("a"), "reload").expect("an answer")["answer"], "refused");
+    let answer = ask(&site.directory.socket("a"), Request::Reload).expect("an answer");
+    assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");
     let log = site.end();
     assert!(log.contains(" to b: down: the key of peer b was changed"), "{log}");
     assert!(log.contains("site a: not reloaded: "), "{log}");

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use common::LANES;
 use common::site::{Directory, PROGRAM, ask, until};
+use trunkline_status::{Answer, Lane, LaneState, Request};
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;
@@ -68,14 +69,16 @@ impl Named {
     }
 
     /// The lanes of the site that dials; none before it answers.
-    fn lanes(&self) -> Vec<serde_json::Value> {
-        let status = ask(&self.directory.socket("a"), "status").unwrap_or_default();
-        status["peers"][0]["lanes"].as_array().cloned().unwrap_or_default()
+    fn lanes(&self) -> Vec<Lane> {
+        match ask(&self.directory.socket("a"), Request::Status) {
+            Ok(Answer::Status(mut status)) => status.peers.swap_remove(0).lanes,
+            _ => Vec::new(),
+        }
     }
 
     fn wait_for_all_lanes(&self) {
         until("all lanes are up", || {
-            self.lanes().iter().filter(|lane| lane["state"] == "up").count() == LANES
+            self.lanes().iter().filter(|lane| lane.state == LaneState::Up).count() == LANES
         });
     }
 }
@@ -119,9 +122,9 @@ fn a_hosts_file_that_is_created_or_replaced_after_the_start_has_effect() {
         let _b = it.directory.start(&it.far, "b", Stdio::null());
         let gateway = it.dial(at_start, Stdio::null());
         until("the look-up of the name failed", || {
-            let error =
-                |lane: &serde_json::Value| lane["last_error"].as_str().unwrap_or("").contains("far.example");
-            it.lanes().iter().any(error)
+            let failed =
+                |lane: &Lane| lane.last_error.as_ref().is_some_and(|error| error.contains("far.example"));
+            it.lanes().iter().any(failed)
         });
         let etc = PathBuf::from(format!("/proc/{}/root/etc", gateway.pid()));
         fs::write(etc.join("hosts.new"), "198.18.1.2 far.example\n").expect("a new file");

@@ -5,6 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Checker, check_stream, ip, send, setup, wait_for};
+use trunkline_status::LaneState;
 use trunkline_testbed::link::{Direction, DuplexSettings, LinkHandle};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Plan, Scene, Wan};
@@ -97,6 +98,6 @@ fn segments_are_long_again_when_the_path_takes_them() {
     both_ways(&scene);
     for class in ["interactive", "tcp", "other"] {
         let lane = common::lane(&gateways, Gateway::T1, class);
-        assert_eq!((&lane["state"], &lane["last_error"]), (&"up".into(), &serde_json::Value::Null), "{lane}");
+        assert_eq!((lane.state, &lane.last_error), (LaneState::Up, &None), "{lane:?}");
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Checker, class, edit, ip, peer, send, setup, wait_for};
-use serde_json::{Value, json};
 use trunkline_link::Loss;
+use trunkline_status::{ClassHandover, Uplink};
 use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::link::{Direction, DuplexSettings, End, Link};
 use trunkline_testbed::namespace::{Host, Task, veth};
@@ -62,13 +62,12 @@ fn use_both(gateways: &Gateways, paths: &str) {
     });
 }
 
-fn uplinks(gateways: &Gateways, gateway: Gateway) -> Vec<Value> {
-    peer(gateways, gateway)["uplinks"].as_array().cloned().unwrap_or_default()
+fn uplinks(gateways: &Gateways, gateway: Gateway) -> Vec<Uplink> {
+    peer(gateways, gateway).uplinks
 }
 
 fn states(gateways: &Gateways, gateway: Gateway) -> Vec<String> {
-    let state = |uplink: &Value| uplink["state"].as_str().unwrap_or_default().to_owned();
-    uplinks(gateways, gateway).iter().map(state).collect()
+    uplinks(gateways, gateway).iter().map(|uplink| uplink.state.to_string()).collect()
 }
 
 /// Flows of datagrams from A to X, one datagram of each every 10 ms.
@@ -162,20 +161,17 @@ fn cut_under_load(test: &str, transport: &str) {
     let _second = second_link(&scene, &emulated(20.0));
     let gateways = scene.start_gateways(&over(transport)).expect("gateways");
     use_both(&gateways, PATHS);
-    let names: Vec<Value> =
-        uplinks(&gateways, Gateway::T2).iter().map(|uplink| uplink["name"].clone()).collect();
+    let names: Vec<String> =
+        uplinks(&gateways, Gateway::T2).iter().map(|uplink| uplink.name.clone()).collect();
     assert_eq!(names, ["1", "2"], "the second gateway has learnt of them");
     let lateness = Lateness::watch();
     let (calls, transfers) = (Calls::start(&scene), Transfers::start(&scene.a, &scene.x));
     wait_for("flows on both paths", LIMIT, &gateways, || {
-        uplinks(&gateways, Gateway::T1).iter().all(|uplink| uplink["flows"].as_u64() >= Some(2))
+        uplinks(&gateways, Gateway::T1).iter().all(|uplink| uplink.flows >= 2)
     });
     std::thread::sleep(Duration::from_millis(500));
-    let made = || -> Vec<Value> {
-        let peer = peer(&gateways, Gateway::T1);
-        let lanes = peer["lanes"].as_array().expect("lanes");
-        lanes.iter().map(|lane| lane["established"].clone()).collect()
-    };
+    let made =
+        || -> Vec<u64> { peer(&gateways, Gateway::T1).lanes.iter().map(|lane| lane.established).collect() };
     let before = made();
     let link = scene.link().expect("an emulated link");
     link.cut();
@@ -189,8 +185,8 @@ fn cut_under_load(test: &str, transport: &str) {
     let longest = gaps.iter().max().expect("flows");
     lateness.assert_within("without a datagram", *longest, GAP);
     assert_eq!(made(), before, "the lanes have survived");
-    let silences = uplinks(&gateways, Gateway::T1)[0]["silences"].as_u64();
-    assert!(silences >= Some(1), "{silences:?}");
+    let silences = uplinks(&gateways, Gateway::T1)[0].silences;
+    assert!(silences >= 1, "{silences}");
 }
 
 #[test]
@@ -216,7 +212,7 @@ fn fails_in_one_direction(test: &str, transport: &str) {
     let back = Calls::between((&scene.x, Plan::IPV4.x), (&scene.a, Plan::IPV4.a));
     for gateway in Gateway::BOTH {
         wait_for("flows on both paths", LIMIT, &gateways, || {
-            uplinks(&gateways, gateway).iter().all(|uplink| uplink["flows"].as_u64() >= Some(2))
+            uplinks(&gateways, gateway).iter().all(|uplink| uplink.flows >= 2)
         });
     }
     let link = scene.link().expect("an emulated link");
@@ -230,7 +226,7 @@ fn fails_in_one_direction(test: &str, transport: &str) {
         assert_eq!(states(&gateways, Gateway::T1), ["silent", "up"], "after {:.1?}", start.elapsed());
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(uplinks(&gateways, Gateway::T1)[0]["silences"], 1);
+    assert_eq!(uplinks(&gateways, Gateway::T1)[0].silences, 1);
     loses(Loss::None);
     wait_for("both paths again", LIMIT, &gateways, || states(&gateways, Gateway::T1) == ["up", "up"]);
     println!(
@@ -264,20 +260,18 @@ fn a_backup_serves_while_the_interface_of_the_first_path_is_down() {
     ip(&scene.t1, &format!("route add {} via {} dev wan2 metric 500", Plan::IPV4.t2_wan, SECOND[0]));
     let gateways = scene.start_gateways(&over("tcp")).expect("gateways");
     use_both(&gateways, &format!("{PATHS}backup = true\n"));
-    assert_eq!(uplinks(&gateways, Gateway::T2)[1]["backup"], true, "the second gateway knows");
+    assert!(uplinks(&gateways, Gateway::T2)[1].backup, "the second gateway knows");
     let (calls, lateness) = (Calls::start(&scene), Lateness::watch());
     let flows = |gateways: &Gateways| {
-        let of = |uplink: &Value| uplink["flows"].as_u64().unwrap_or_default();
-        uplinks(gateways, Gateway::T1).iter().map(of).collect::<Vec<_>>()
+        uplinks(gateways, Gateway::T1).iter().map(|uplink| uplink.flows).collect::<Vec<_>>()
     };
-    let all = Calls::FLOWS as u64;
+    let all = Calls::FLOWS as u32;
     wait_for("flows on the first path", LIMIT, &gateways, || flows(&gateways) == [all, 0]);
     ip(&scene.t1, "link set wan down");
     wait_for("flows on the second path", LIMIT, &gateways, || flows(&gateways) == [0, all]);
     assert_eq!(states(&gateways, Gateway::T1), ["down", "up"]);
-    let error = peer(&gateways, Gateway::T1)["lanes"][0]["last_error"].clone();
-    let told = error.as_str().unwrap_or_default();
-    assert!(told.contains("wan is down") || told.contains("cannot connect"), "{error}");
+    let told = peer(&gateways, Gateway::T1).lanes[0].last_error.clone().unwrap_or_default();
+    assert!(told.contains("wan is down") || told.contains("cannot connect"), "{told}");
     ip(&scene.t1, "link set wan up");
     wait_for("flows back on the first path", LIMIT, &gateways, || flows(&gateways) == [all, 0]);
     let gaps = calls.gaps();
@@ -299,14 +293,14 @@ fn a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other() {
     let sites = GatewaySetup { classes: Some(classes), ..setup(Encryption::Tls) };
     let gateways = scene.start_gateways(&sites).expect("gateways");
     use_both(&gateways, PATHS);
-    let handover = || class(&gateways, Gateway::T1, "all")["handover"].clone();
-    assert_eq!(handover(), json!({ "missed": false, "path": null, "count": 0 }));
+    let handover = || class(&gateways, Gateway::T1, "all").handover.expect("a guarantee");
+    assert_eq!(handover(), ClassHandover::default());
     let (start, transfers) = (Instant::now(), Transfers::start(&scene.a, &scene.x));
-    wait_for("the other path", LIMIT, &gateways, || handover()["path"] == "second");
+    wait_for("the other path", LIMIT, &gateways, || handover().path.as_deref() == Some("second"));
     println!("handed over after {:.1?}", start.elapsed());
     assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", start.elapsed());
     transfers.finish();
-    assert_eq!(handover(), json!({ "missed": false, "path": "second", "count": 1 }));
+    assert_eq!(handover(), ClassHandover { missed: false, path: Some("second".to_owned()), count: 1 });
     let log = gateways.log(Gateway::T1);
     assert!(log.contains("class all to t2: handed from path first to second: for 3 s "), "{log}");
 }

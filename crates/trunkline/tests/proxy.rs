@@ -9,7 +9,7 @@ use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, CLIENT, SERVER, Scene, connect, connection, ip, listen, number, resident};
+use common::proxy::{CELL, CLIENT, SERVER, Scene, connect, connection, ip, listen, resident};
 use common::site::PROGRAM;
 use common::{Checker, send};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -42,8 +42,8 @@ fn both_ends_keep_the_addresses_and_ports_of_each_other_whoever_opens() {
         }
     }
     let status = scene.end(proxy);
-    assert_eq!(number(&status, "opened"), 2 * scene.versions as u64, "{status}");
-    assert_eq!(number(&status, "bytes_from_clients"), 16 * scene.versions as u64, "{status}");
+    assert_eq!(status.totals.opened, 2 * scene.versions as u64, "{status:?}");
+    assert_eq!(status.totals.bytes_from_clients, 16 * scene.versions as u64, "{status:?}");
     assert_eq!(scene.left(), (0, false));
 }
 
@@ -66,8 +66,8 @@ fn streams_arrive_intact_and_half_closes_are_kept() {
         }
     }
     let status = scene.end(proxy);
-    assert_eq!(number(&status, "bytes_from_clients"), 40_000_000 * scene.versions as u64, "{status}");
-    assert_eq!(number(&status, "reset"), 0, "{status}");
+    assert_eq!(status.totals.bytes_from_clients, 40_000_000 * scene.versions as u64, "{status:?}");
+    assert_eq!(status.totals.reset, 0, "{status:?}");
 }
 
 #[test]
@@ -93,10 +93,10 @@ fn a_server_that_refuses_or_is_not_there_looks_so() {
     assert_eq!(proxied, direct);
     assert_eq!(proxied, cases.iter().map(|(_, kind)| *kind).collect::<Vec<_>>());
     let status = scene.end(proxy);
-    assert_eq!(number(&status, "refused"), scene.versions as u64, "{status}");
+    assert_eq!(status.totals.refused, scene.versions as u64, "{status:?}");
     // A SYN that is retransmitted after the answer has left asks once more.
-    assert!(number(&status, "unreachable") >= 2 * scene.versions as u64, "{status}");
-    assert_eq!(number(&status, "opened"), 0, "{status}");
+    assert!(status.totals.unreachable >= 2 * scene.versions as u64, "{status:?}");
+    assert_eq!(status.totals.opened, 0, "{status:?}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_server_that_never_answers_is_never_accepted() {
     let outcome = scene.client.run(|| TcpStream::connect_timeout(&address, Duration::from_secs(3)));
     assert_eq!(outcome.expect_err("nobody answers").kind(), ErrorKind::TimedOut);
     assert!(start.elapsed() >= Duration::from_secs(3), "the client was told something");
-    assert_eq!(number(&scene.end(proxy), "opened"), 0);
+    assert_eq!(scene.end(proxy).totals.opened, 0);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_reset_reaches_the_other_end() {
         let error = other.read(&mut [0]).expect_err("a reset");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{client_resets}");
     }
-    assert_eq!(number(&scene.end(proxy), "reset"), 2);
+    assert_eq!(scene.end(proxy).totals.reset, 2);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_killed_proxy_resets_its_connections_and_lets_new_ones_pass() {
     // The next one removes what is left, and leaves nothing when it is told to end.
     let proxy = scene.start(CELL);
     drop(connection(&scene.client, address, &listener));
-    assert_eq!(number(&scene.end(proxy), "opened"), 1);
+    assert_eq!(scene.end(proxy).totals.opened, 1);
     assert_eq!(scene.left(), (0, false));
 }
 
@@ -225,7 +225,7 @@ fn what_was_closed_is_opened_again_between_the_same_ports_with_the_proxy_and_aft
         again("with a proxy");
         again("with a proxy, again");
         let status = scene.end(proxy);
-        assert_eq!(number(&status, "opened"), 4, "{status}");
+        assert_eq!(status.totals.opened, 4, "{status:?}");
         again("after it");
     }
     assert_eq!(setting(), before);
@@ -245,7 +245,7 @@ fn with_fail_closed_nothing_passes_a_killed_proxy() {
     assert_eq!(error.kind(), ErrorKind::HostUnreachable, "{error}");
     let proxy = scene.start(&settings);
     drop(connection(&scene.client, address, &listener));
-    assert_eq!(number(&scene.end(proxy), "opened"), 1);
+    assert_eq!(scene.end(proxy).totals.opened, 1);
     assert_eq!(scene.left(), (0, false));
     drop(connection(&scene.client, address, &listener));
 }
@@ -267,7 +267,7 @@ fn a_second_proxy_is_refused_and_disturbs_nothing() {
     assert!(said.contains("another proxy runs in this network namespace"), "{said}");
     let (address, listener) = scene.listen(0);
     drop(connection(&scene.client, address, &listener));
-    assert_eq!(number(&scene.end(proxy), "opened"), 1);
+    assert_eq!(scene.end(proxy).totals.opened, 1);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn exempt_traffic_and_connections_to_the_host_itself_pass() {
     drop(connection(&scene.client, own, &listener));
     let (other, listener) = scene.listen(0);
     drop(connection(&scene.client, other, &listener));
-    assert_eq!(number(&scene.end(proxy), "opened"), 1, "only the last");
+    assert_eq!(scene.end(proxy).totals.opened, 1, "only the last");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_route_back_into_the_proxy_is_found_and_refused() {
     let error = connect(&far, "198.51.100.1:80".parse().expect("it")).expect_err("it leads nowhere");
     assert_eq!(error.kind(), ErrorKind::NetworkUnreachable, "{error}");
     let status = scene.end(proxy);
-    assert_eq!((number(&status, "loops"), number(&status, "opened")), (1, 0), "{status}");
+    assert_eq!((status.totals.loops, status.totals.opened), (1, 0), "{status:?}");
 }
 
 #[test]
@@ -354,8 +354,8 @@ fn beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass(
     }
     drop(sixth);
     let status = scene.end(proxy);
-    assert_eq!(number(&status, "evicted"), 1, "{status}");
-    assert!(number(&status, "passed") >= 1, "{status}");
+    assert_eq!(status.totals.evicted, 1, "{status:?}");
+    assert!(status.totals.passed >= 1, "{status:?}");
 }
 
 #[test]
@@ -376,5 +376,5 @@ fn an_idle_connection_costs_little_memory() {
     assert!(each <= 4096, "{each} bytes for each of {CONNECTIONS} idle connections");
     drop((near, far));
     let status = scene.end(proxy);
-    assert_eq!(number(&status, "opened"), CONNECTIONS + 1, "{status}");
+    assert_eq!(status.totals.opened, CONNECTIONS + 1, "{status:?}");
 }

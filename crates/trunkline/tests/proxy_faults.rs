@@ -10,13 +10,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::proxy::{
-    CELL, CLIENT, SERVER, Scene, connect, connection, forge_syn, ip, number, raw_socket, transfer,
-};
+use common::proxy::{CELL, CLIENT, SERVER, Scene, connect, connection, forge_syn, ip, raw_socket, transfer};
 use common::site::{PROGRAM, status, until};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Signal;
-use serde_json::Value;
 use trunkline_netlink::{Existing, Family, PacketFilter, Route, RouteKind};
 use trunkline_proxy::{Ending, Plan, Proxy};
 use trunkline_schema::{ProxyFile, Source};
@@ -72,7 +69,7 @@ fn syns_to_servers_that_do_not_answer_take_no_place_from_other_clients() {
                     std::thread::sleep(Duration::from_millis(2));
                 }
             });
-            until("the table is full", || number(&scene.status(), "displaced") >= 20);
+            until("the table is full", || scene.status().totals.displaced >= 20);
             for _ in 0..10 {
                 let near = connect_from(&scene, at("10.1.0.3", 0), address, Duration::from_secs(20));
                 let near = near.expect("a connection");
@@ -82,7 +79,7 @@ fn syns_to_servers_that_do_not_answer_take_no_place_from_other_clients() {
         });
         let log = scene.log();
         let status = scene.end(proxy);
-        assert_eq!((number(&status, "opened"), number(&status, "passed")), (10, 0), "{fail}: {status}");
+        assert_eq!((status.totals.opened, status.totals.passed), (10, 0), "{fail}: {status:?}");
         let lines = log.lines().filter(|line| line.contains("gave way")).count();
         // One at once, and one for each minute.
         assert!((1..=3).contains(&lines), "{fail}: {log}");
@@ -121,8 +118,8 @@ fn forged_syns_leave_connections_at_a_server_for_a_short_time_alone() {
     // It was 64 s.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     let status = scene.end(proxy);
-    assert!(number(&status, "unconfirmed") >= u64::from(FORGED) / 2, "{status}");
-    assert_eq!(number(&status, "opened"), 1, "{status}");
+    assert!(status.totals.unconfirmed >= u64::from(FORGED) / 2, "{status:?}");
+    assert_eq!(status.totals.opened, 1, "{status:?}");
 }
 
 #[test]
@@ -137,12 +134,12 @@ fn a_forged_syn_with_another_number_neither_ends_an_opening_nor_fills_the_log() 
         let raw = raw_socket(&scene.client);
         let (near, far) = std::thread::scope(|scope| {
             let near = scope.spawn(|| connect_from(&scene, client, address, Duration::from_secs(40)));
-            until("it is being opened", || number(&scene.status(), "opening") == 1);
+            until("it is being opened", || scene.status().totals.opening == 1);
             for isn in 0..2000 {
                 forge_syn(&raw, client, address, isn);
             }
             std::thread::sleep(Duration::from_millis(200));
-            assert_eq!(number(&scene.status(), "opening"), 1, "{mode}");
+            assert_eq!(scene.status().totals.opening, 1, "{mode}");
             silence(&scene, false);
             let near = near.join().expect("a thread").expect("a connection");
             (near, listener.accept().expect("a connection").0)
@@ -151,7 +148,7 @@ fn a_forged_syn_with_another_number_neither_ends_an_opening_nor_fills_the_log() 
         let log = scene.log();
         assert!(log.lines().count() < 12, "{mode}: {log}");
         let status = scene.end(proxy);
-        assert_eq!((number(&status, "loops"), number(&status, "opened")), (0, 1), "{mode}: {status}");
+        assert_eq!((status.totals.loops, status.totals.opened), (0, 1), "{mode}: {status:?}");
     }
 }
 
@@ -167,10 +164,10 @@ fn beyond_the_limit_of_descriptors_connections_pass_or_are_refused_as_configured
         );
         let (address, listener) = scene.listen(0);
         let opened: Vec<_> = (0..MANY).map(|_| connect(&scene.client, address)).collect();
-        until("all are open", || number(&scene.status(), "opening") == 0);
+        until("all are open", || scene.status().totals.opening == 0);
         let status = scene.status();
-        let (served, passed) = (number(&status, "opened"), number(&status, "passed"));
-        assert!((10..MANY as u64).contains(&served), "{fail}: {status}");
+        let (served, passed) = (status.totals.opened, status.totals.passed);
+        assert!((10..MANY as u64).contains(&served), "{fail}: {status:?}");
         // Each carries data, with a proxy or without.
         let mut count = 0;
         for result in &opened {
@@ -186,9 +183,9 @@ fn beyond_the_limit_of_descriptors_connections_pass_or_are_refused_as_configured
             }
         }
         if fail == "open" {
-            assert_eq!((count, served + passed), (MANY, MANY as u64), "{status}");
+            assert_eq!((count, served + passed), (MANY, MANY as u64), "{status:?}");
         } else {
-            assert_eq!((count as u64, passed), (served, 0), "{status}");
+            assert_eq!((count as u64, passed), (served, 0), "{status:?}");
         }
         let log = scene.log();
         let about = |text: &str| log.lines().filter(|line| line.contains(text)).count();
@@ -242,7 +239,7 @@ fn what_leads_to_a_proxy_is_restored_and_open_connections_go_on() {
         let (address, listener) = scene.listen(0);
         let (mut near, mut far) = connection(&scene.client, address, &listener);
         let complete = scene.left();
-        let opened = || number(&scene.status(), "opened");
+        let opened = || scene.status().totals.opened;
         let mut still_open = |what: &str| {
             near.write_all(b"x").expect("sent");
             far.read_exact(&mut [0]).unwrap_or_else(|error| panic!("{fail}: after {what}: {error}"));
@@ -338,7 +335,7 @@ fn proxies_of_a_gateway_without_their_device_end_nothing_and_come_back_with_it()
     let log = fs::File::create(scene.directory.0.join("log")).expect("a log");
     let mut gateway = scene.directory.start(&scene.router, "a", log);
     let socket = scene.directory.socket("a");
-    let proxies = || -> Value { status(&socket)["proxies"].clone() };
+    let proxies = || status(&socket).proxies.expect("it has proxies");
     let (address, listener) = scene.listen(0);
     drop(connection(&scene.client, address, &listener));
     // Nobody can make a device where there is another link of its name. It may have come first, which the gateway removes then.
@@ -355,15 +352,15 @@ fn proxies_of_a_gateway_without_their_device_end_nothing_and_come_back_with_it()
             })
             .expect("links")
     });
-    until("the status says so", || proxies()["problem"].is_string());
+    until("the status says so", || proxies().problem.is_some());
     let error = connect(&scene.client, address).expect_err("it is closed");
     assert_eq!(error.kind(), ErrorKind::HostUnreachable, "{error}");
     assert_eq!(gateway.try_wait().expect("its state"), None, "the gateway goes on");
     let log = fs::read_to_string(scene.directory.0.join("log")).expect("a log");
     assert!(log.contains("new connections may not come to the proxy, and are refused"), "{log}");
     remove_device(&scene);
-    until_served(&scene, address, &listener, || number(&proxies(), "opened"));
-    until("the status says so", || proxies()["problem"].is_null());
+    until_served(&scene, address, &listener, || proxies().totals.opened);
+    until("the status says so", || proxies().problem.is_none());
     let ended = gateway.terminate(Duration::from_secs(10)).expect("its end");
     assert_eq!(ended.code(), Some(0), "{}", scene.log());
     assert_eq!(scene.left(), (0, false));

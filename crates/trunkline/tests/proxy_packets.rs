@@ -7,7 +7,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use common::proxy::{CELL, CLIENT, SERVER, Scene, connection, ip, listen, number, transfer};
+use common::proxy::{CELL, CLIENT, SERVER, Scene, connection, ip, listen, transfer};
 use common::site::until;
 use trunkline_linux::{send_queue, send_queue_unsent};
 use trunkline_netlink::{Existing, Route, RouteKind, TokenBucket};
@@ -41,11 +41,10 @@ fn with_a_path_tail_the_sender_keeps_the_rate_of_the_emulated_link() {
         assert!(up < Duration::from_secs(1), "{up:?}");
     }
     let status = scene.end(proxy);
-    println!("{status}");
-    for name in ["tail_held", "tail_released", "tail_dropped"] {
-        assert!(number(&status, name) > 0, "{name}: {status}");
-    }
-    assert_eq!(number(&status, "reset"), 0, "{status}");
+    println!("{status:?}");
+    let totals = &status.totals;
+    assert!(totals.tail_held > 0 && totals.tail_released > 0 && totals.tail_dropped > 0, "{status:?}");
+    assert_eq!(status.totals.reset, 0, "{status:?}");
     assert_eq!(scene.left(), (0, false));
 }
 
@@ -151,9 +150,9 @@ fn with_a_clamped_window_no_more_is_in_flight() {
     let (near, far) = connection(&scene.client, address, &listener);
     transfer(near, far, 500_000);
     let status = scene.end(proxy);
-    assert!(number(&status, "clamped") > 0, "{status}");
-    assert_eq!(number(&status, "opened"), 0, "nothing is ended here: {status}");
-    assert_eq!(status["proxies"][0]["opened"], 2 + scene.versions, "{status}");
+    assert!(status.totals.clamped > 0, "{status:?}");
+    assert_eq!(status.totals.opened, 0, "nothing is ended here: {status:?}");
+    assert_eq!(status.proxies[0].counts.opened, 2 + scene.versions as u64, "{status:?}");
     assert_eq!(scene.left(), (0, false));
 }
 
@@ -165,7 +164,7 @@ fn connections_that_are_open_before_a_clamp_go_on() {
     let proxy = scene.start(&CELL.replace("\"split\"", "\"clamp-window\"\nwindow = \"6 kB\""));
     transfer(far, near, 500_000);
     let status = scene.end(proxy);
-    assert_eq!(number(&status, "clamped"), 0, "{status}");
+    assert_eq!(status.totals.clamped, 0, "{status:?}");
 }
 
 #[test]
@@ -193,8 +192,8 @@ fn cells_behind_two_interfaces_have_links_of_their_own() {
     assert!(fast >= Duration::from_millis(440) && slow >= Duration::from_millis(1800), "{fast:?}, {slow:?}");
     let status = scene.end(proxy);
     for number in 0..2 {
-        assert_eq!(status["proxies"][number]["opened"], 1, "{status}");
-        assert!(status["proxies"][number]["tail_held"].as_u64() > Some(300), "{status}");
+        assert_eq!(status.proxies[number].counts.opened, 1, "{status:?}");
+        assert!(status.proxies[number].counts.tail_held > 300, "{status:?}");
     }
 }
 
@@ -218,7 +217,7 @@ fn a_packet_that_is_too_long_for_the_next_link_is_reported_to_its_sender() {
             transfer(near, far, 300_000);
         }
         let status = scene.end(proxy);
-        assert!(number(&status, "too_long") > 0, "{mode}: {status}");
+        assert!(status.totals.too_long > 0, "{mode}: {status:?}");
     }
 }
 
@@ -268,19 +267,19 @@ fn a_measured_rate_follows_the_link_behind_the_proxy() {
     link(8);
     let proxy =
         scene.start(&CELL.replace("\"split\"", "\"path-tail\"\nrate = \"measured\"\nqueue = \"64 kB\""));
-    assert_eq!(scene.status()["proxies"][0]["rate"], 0, "nothing has been measured");
+    assert_eq!(scene.status().proxies[0].counts.rate, 0, "nothing has been measured");
     let download = Download::start(&scene);
-    let rate = || scene.status()["proxies"][0]["rate"].as_u64().expect("a rate") as f64 / 1e6;
+    let rate = || scene.status().proxies[0].counts.rate as f64 / 1e6;
     // A host that others use may get less than the link has, and never more: the bounds below are its, and halves of them.
     let near = |mbit: f64| (0.5 * mbit..1.4 * mbit).contains(&rate());
     until("8 Mbit/s are measured", || near(8.0));
-    let held = scene.status()["proxies"][0]["held"].as_u64().expect("a count");
+    let held = scene.status().proxies[0].counts.held;
     link(40);
     until("40 Mbit/s are measured", || near(40.0));
     link(8);
     until("8 Mbit/s are measured again", || near(8.0));
-    println!("{held} bytes were held; {}", scene.status());
+    println!("{held} bytes were held; {:?}", scene.status());
     drop(download);
     let status = scene.end(proxy);
-    assert!(status["proxies"][0]["is_measured"] == true && number(&status, "tail_released") > 0, "{status}");
+    assert!(status.proxies[0].is_measured && status.totals.tail_released > 0, "{status:?}");
 }

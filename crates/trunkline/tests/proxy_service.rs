@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, SERVER, Scene, connect, connection, ip, number, resident, transfer};
+use common::proxy::{CELL, SERVER, Scene, connect, connection, ip, resident, transfer};
 use common::site::{PROGRAM, ask, status, until};
 use rustix::net::sockopt;
-use serde_json::Value;
+use trunkline_status::{Answer, ProxiesStatus, Request};
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Task, veth};
 
@@ -34,20 +34,18 @@ fn status_metrics_and_down_are_those_of_a_gateway() {
     let (near, far) = connection(&scene.client, address, &listener);
     transfer(far, near, 400_000);
     let open = connection(&scene.client, address, &listener);
-    until("both are counted", || {
-        number(&scene.status(), "opened") == 2 && number(&scene.status(), "open") == 1
-    });
+    until("both are counted", || scene.status().totals.opened == 2 && scene.status().totals.open == 1);
     let state = scene.status();
-    assert_eq!((&state["answer"], &state["name"]), (&"proxies".into(), &"proxy".into()), "{state}");
-    let cell = &state["proxies"][0];
-    assert_eq!((&cell["name"], &cell["mode"]), (&"cell".into(), &"split".into()), "{state}");
+    assert_eq!(state.name, "proxy");
+    let cell = &state.proxies[0];
+    assert_eq!((cell.name.as_str(), cell.mode.as_str()), ("cell", "split"), "{state:?}");
     // The SYN and the FIN count as bytes that are acknowledged.
-    let delivered = cell["delivered"].as_u64().expect("a count");
-    assert!((400_000..400_010).contains(&delivered), "{state}");
-    assert_eq!(cell["held"], 0, "{state}");
+    let delivered = cell.counts.delivered;
+    assert!((400_000..400_010).contains(&delivered), "{state:?}");
+    assert_eq!(cell.counts.held, 0, "{state:?}");
 
-    let json: Value = serde_json::from_str(&prints(&scene, &["status", "--json"])).expect("JSON");
-    assert_eq!((&json["opened"], &json["proxies"][0]["open"]), (&2.into(), &1.into()), "{json}");
+    let json: ProxiesStatus = serde_json::from_str(&prints(&scene, &["status", "--json"])).expect("JSON");
+    assert_eq!((json.totals.opened, json.proxies[0].counts.open), (2, 1), "{json:?}");
     let table = prints(&scene, &["status", "--interval", "0.1"]);
     assert!(table.contains("connections: 1 open, 0 being opened, 2 opened"), "{table}");
 
@@ -58,7 +56,8 @@ fn status_metrics_and_down_are_those_of_a_gateway() {
     assert!(page.contains("\ntrunkline_proxy_open{proxy=\"cell\",mode=\"split\"} 1\n"), "{page}");
 
     drop(open);
-    assert_eq!(ask(&scene.socket(), "reload").expect("an answer")["answer"], "refused");
+    let answer = ask(&scene.socket(), Request::Reload).expect("an answer");
+    assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");
     prints(&scene, &["down"]);
     assert!(proxy.wait(Duration::from_secs(10)).expect("its end").is_some_and(|status| status.success()));
     assert_eq!(scene.left(), (0, false));
@@ -81,7 +80,9 @@ fn a_site_runs_proxies_beside_its_trunks() {
     let (near, far) = connection(&scene.client, address, &listener);
     transfer(far, near, 400_000);
     let socket = scene.directory.socket("a");
-    until("it is counted", || status(&socket)["proxies"]["proxies"][0]["opened"] == 1);
+    until("it is counted", || {
+        status(&socket).proxies.is_some_and(|proxies| proxies.proxies[0].counts.opened == 1)
+    });
     let mut command = Command::new(PROGRAM);
     command.args(["status", "--interval", "0.1"]).arg(&file);
     let output = scene.router.run(|| command.output()).expect("it runs");
@@ -90,12 +91,10 @@ fn a_site_runs_proxies_beside_its_trunks() {
     // Another mode needs a restart, which the reload says.
     std::fs::write(&file, std::fs::read_to_string(&file).expect("it").replace("\"split\"", "\"none\""))
         .expect("it");
-    let refused = ask(&socket, "reload").expect("an answer");
-    assert_eq!(refused["answer"], "refused");
-    assert!(
-        refused["message"].as_str().is_some_and(|text| text.starts_with("proxies: needs a restart")),
-        "{refused}"
-    );
+    match ask(&socket, Request::Reload).expect("an answer") {
+        Answer::Refused { message } => assert!(message.starts_with("proxies: needs a restart"), "{message}"),
+        other => panic!("{other:?}"),
+    }
     let ended = gateway.terminate(Duration::from_secs(10)).expect("its end");
     assert_eq!(ended.code(), Some(0), "{}", scene.log());
     assert_eq!(scene.left(), (0, false));
@@ -118,8 +117,8 @@ fn a_client_that_opens_more_than_the_tables_hold_keeps_nobody_out() {
         (0..MANY).map(|_| connect(&scene.client, address).expect("a connection")).collect();
     let far = far.join();
     let state = scene.status();
-    assert!(number(&state, "open") + number(&state, "opening") <= 100, "{state}");
-    assert!(number(&state, "passed") >= (MANY - 100) as u64 && number(&state, "evicted") == 0, "{state}");
+    assert!(state.totals.open + state.totals.opening <= 100, "{state:?}");
+    assert!(state.totals.passed >= (MANY - 100) as u64 && state.totals.evicted == 0, "{state:?}");
     // Those with a proxy and those without carry data.
     for (stream, byte) in near.iter().zip(0_u8..=255).chain(near.iter().rev().zip(0..10)) {
         (&*stream).write_all(&[byte]).expect("sent");
@@ -156,22 +155,22 @@ fn flood(test: &str, many: usize, limit: u64) {
         }
     }
     let state = scene.status();
-    println!("{} bytes in use before, {} after {many} connections: {state}", before, resident(proxy.pid()));
-    assert!(number(&state, "open") + number(&state, "opening") <= limit, "{state}");
-    assert!(number(&state, "evicted") > 0, "{state}");
-    assert!(number(&state, "evicted") + number(&state, "passed") >= many as u64 + 1 - limit, "{state}");
+    println!("{} bytes in use before, {} after {many} connections: {state:?}", before, resident(proxy.pid()));
+    assert!(state.totals.open + state.totals.opening <= limit, "{state:?}");
+    assert!(state.totals.evicted > 0, "{state:?}");
+    assert!(state.totals.evicted + state.totals.passed >= many as u64 + 1 - limit, "{state:?}");
     let grown = resident(proxy.pid()).saturating_sub(before);
     assert!(grown <= limit * 4096 + (4 << 20), "{grown} bytes for {limit} connections");
     let error = first.read(&mut [0]).expect_err("the one that was idle for longest");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     // Others are served, and by the proxy once one of them has been idle for long enough.
     std::thread::sleep(Duration::from_millis(1100));
-    let opened = number(&scene.status(), "opened");
+    let opened = scene.status().totals.opened;
     let (other, others) = scene.listen(0);
     until("a connection is the proxy's", || {
         let (near, far) = connection(&scene.client, other, &others);
         transfer(near, far, 100_000);
-        number(&scene.status(), "opened") > opened
+        scene.status().totals.opened > opened
     });
     drop(open);
     scene.end(proxy);
@@ -215,11 +214,11 @@ fn peers_that_send_a_byte_now_and_then_are_served_at_once_and_hold_nothing() {
         let (near, far) = connection(&scene.client, address, &listener);
         transfer(far, near, 200_000);
     }
-    until("nothing is held", || scene.status()["proxies"][0]["held"] == 0);
+    until("nothing is held", || scene.status().proxies[0].counts.held == 0);
     drop(slow);
     let status = scene.end(proxy);
-    assert_eq!(number(&status, "bytes_from_clients"), 100, "{status}");
-    assert_eq!(number(&status, "without_means"), 0, "{status}");
+    assert_eq!(status.totals.bytes_from_clients, 100, "{status:?}");
+    assert_eq!(status.totals.without_means, 0, "{status:?}");
 }
 
 #[test]
@@ -252,7 +251,7 @@ fn a_peer_that_reads_a_byte_at_a_time_costs_others_nothing_and_memory_is_bounded
     let (near, far) = connection(&scene.client, address, &listener);
     let took = transfer(far, near, 2_000_000);
     assert!(took < Duration::from_secs(5), "{took:?}");
-    let held = scene.status()["proxies"][0]["held"].as_u64().expect("a count");
+    let held = scene.status().proxies[0].counts.held;
     // Two sockets of 64 KiB, which the kernel doubles, and a pipe, for each of twelve.
     assert!(held > 0 && held < 12 * (4 * (64 << 10) + (256 << 10)), "{held}");
     drop(slow);
@@ -288,7 +287,7 @@ fn an_interface_that_vanishes_ends_its_connections_alone() {
     assert_eq!(error.kind(), ErrorKind::NetworkUnreachable, "{error}");
     transfer(stays_near, stays_far, 100_000);
     let status = scene.end(proxy);
-    assert_eq!(number(&status, "reset"), 1, "{status}");
+    assert_eq!(status.totals.reset, 1, "{status:?}");
 }
 
 #[test]
@@ -304,5 +303,5 @@ fn a_proxy_without_ipv6_serves_ipv4() {
     let listener = scene.server.run(|| std::net::TcpListener::bind(address)).expect("a listener");
     let (near, far) = connection(&scene.client, listener.local_addr().expect("it"), &listener);
     transfer(near, far, 100_000);
-    assert_eq!(number(&scene.end(proxy), "opened"), 1);
+    assert_eq!(scene.end(proxy).totals.opened, 1);
 }

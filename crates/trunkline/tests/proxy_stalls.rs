@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, Scene, connect, connection, ip, number, transfer};
+use common::proxy::{CELL, Scene, connect, connection, ip, transfer};
 use common::site::until;
 use trunkline_linux::{TcpInfo, open_tun_queue};
 use trunkline_netlink::{Existing, Route, RouteKind, TokenBucket};
@@ -91,7 +91,7 @@ fn a_host_that_stops_reading_leaves_the_others_of_its_measured_cell_their_rate()
     let measured = CELL.replace("\"split\"", "\"path-tail\"\nrate = \"measured\"");
     let proxy = scene.start(&format!("[proxy]\nbuffer = \"512 KiB\"\n{measured}"));
     let [paused, other] = [Download::start(&scene), Download::start(&scene)];
-    let estimate = || scene.status()["proxies"][0]["rate"].as_u64().expect("a rate") as f64 / 1e6;
+    let estimate = || scene.status().proxies[0].counts.rate as f64 / 1e6;
     until("20 Mbit/s are measured", || (10.0..28.0).contains(&estimate()));
     paused.pause.store(true, Ordering::Relaxed);
     until("nothing more is taken for the host that does not read", || {
@@ -101,9 +101,9 @@ fn a_host_that_stops_reading_leaves_the_others_of_its_measured_cell_their_rate()
     });
     // For as long as it takes that an estimate sinks to nothing.
     sleep(Duration::from_secs(5));
-    let proxied = scene.status()["proxies"][0].clone();
-    println!("{} Mbit/s beside the pause; {proxied}", other.rate());
-    assert!(proxied["held"].as_u64() > Some(200_000), "something is held for it: {proxied}");
+    let proxied = scene.status().proxies[0].clone();
+    println!("{} Mbit/s beside the pause; {proxied:?}", other.rate());
+    assert!(proxied.counts.held > 200_000, "something is held for it: {proxied:?}");
     until("the other has half of the link and more beside the pause", || other.rate() > 10.0);
     assert!(estimate() > 5.0, "{} Mbit/s", estimate());
     paused.pause.store(false, Ordering::Relaxed);
@@ -201,11 +201,11 @@ fn a_server_that_sends_beyond_its_window_takes_nothing_from_the_others_of_its_ce
         let (address, listener) = scene.listen(0);
         let (near, far) = connection(&scene.client, address, &listener);
         let took = transfer(far, near, 1_000_000);
-        until("some has come", || scene.status()["proxies"][0]["tail_dropped"].as_u64() > Some(1000));
+        until("some has come", || scene.status().proxies[0].counts.tail_dropped > 1000);
         let sent = rogue.end();
-        let proxied = scene.status()["proxies"][0].clone();
-        println!("{rate}: {took:?} beside {sent} segments beyond the window: {proxied}");
-        assert!(proxied["tail_held"].as_u64() < Some(1500), "the link has carried others: {proxied}");
+        let proxied = scene.status().proxies[0].clone();
+        println!("{rate}: {took:?} beside {sent} segments beyond the window: {proxied:?}");
+        assert!(proxied.counts.tail_held < 1500, "the link has carried others: {proxied:?}");
         drop(victim);
         scene.end(proxy);
         // The device goes with its descriptor.
@@ -275,5 +275,5 @@ fn ends_that_do_not_take_a_close_cost_little_and_take_it_when_they_can() {
         });
     }
     println!("all have taken it after {:?}", closed.elapsed());
-    assert_eq!(number(&scene.end(proxy), "opened"), ends as u64);
+    assert_eq!(scene.end(proxy).totals.opened, ends as u64);
 }

@@ -7,8 +7,8 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use common::{Checker, check_stream, edit, ip, lane, lanes_up, peer, plans, send, setup, sites, wait_for};
-use serde_json::Value;
 use trunkline_link::LinkSettings;
+use trunkline_status::{EdgePacing, LaneState};
 use trunkline_testbed::link::{Direction, DuplexSettings};
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Wan};
 use trunkline_units::Rate;
@@ -36,10 +36,6 @@ transport = \"quic\"
 fn quic(classes: &str) -> GatewaySetup {
     let lanes = Some("keepalive = \"1 s\"".to_owned());
     GatewaySetup { lanes, classes: Some(classes.to_owned()), ..setup(Encryption::Tls) }
-}
-
-fn count(lane: &Value, name: &str) -> u64 {
-    lane[name].as_u64().unwrap_or_else(|| panic!("no {name}: {lane}"))
 }
 
 /// Datagrams of every length arrive once and unchanged, those that are longer than a datagram of the lane too.
@@ -70,15 +66,13 @@ fn a_lane_over_quic_carries_packets_of_every_length_beside_one_over_tcp() {
     }
     for gateway in Gateway::BOTH {
         let (tcp, rest) = (lane(&gateways, gateway, "tcp"), lane(&gateways, gateway, "rest"));
-        assert_eq!((&tcp["transport"], &rest["transport"]), (&"tcp".into(), &"quic".into()));
-        assert!(count(&rest, "rtt_us") > 0 && count(&rest, "mss") > 1200, "{rest}");
+        assert_eq!((tcp.transport.as_str(), rest.transport.as_str()), ("tcp", "quic"));
+        assert!(rest.rtt_us > Some(0) && rest.mss > 1200, "{rest:?}");
     }
     let rest = lane(&gateways, Gateway::T1, "rest");
-    assert!(count(&rest, "frames_sent") > 200 && count(&rest, "bytes_sent") > 200_000, "{rest}");
-    let received = peer(&gateways, Gateway::T2)["received"].clone();
-    for refused in ["refused_malformed", "refused_bad_offload", "refused_forged_source"] {
-        assert_eq!(received[refused], 0, "{received}");
-    }
+    assert!(rest.frames_sent > 200 && rest.bytes_sent > 200_000, "{rest:?}");
+    let received = peer(&gateways, Gateway::T2).received;
+    assert_eq!(received.refused(), 0, "{received:?}");
 }
 
 /// TCP with all its offloads: super-packets are segmented on their way in, and what the lane loses TCP repairs.
@@ -90,12 +84,12 @@ fn tcp_is_carried_intact_by_datagrams() {
         check_stream(&scene.a, &scene.x, plan.x, 20_000_000);
         check_stream(&scene.x, &scene.a, plan.a, 20_000_000);
     }
-    assert!(count(&lane(&gateways, Gateway::T1, "rest"), "frames_sent") > 10_000);
+    assert!(lane(&gateways, Gateway::T1, "rest").frames_sent > 10_000);
     for gateway in Gateway::BOTH {
-        let tun = gateways.status(gateway).expect("a status")["tun"].clone();
-        let (merged, offloads) = (count(&tun, "coalesced"), tun["offloads"].to_string());
+        let tun = gateways.status(gateway).expect("a status").tun.clone();
+        let (merged, offloads) = (tun.coalesced, tun.offloads.concat());
         println!("{gateway:?}: {merged} segments were merged for writing");
-        assert!(merged > 5_000 || !offloads.contains("tcp"), "{tun}");
+        assert!(merged > 5_000 || !offloads.contains("tcp"), "{tun:?}");
     }
 }
 
@@ -152,7 +146,7 @@ fn a_reload_changes_the_transport_of_a_class() {
         }
         let is = |gateway| {
             let lane = lane(&gateways, gateway, "rest");
-            lane["state"] == "up" && to.contains(lane["transport"].as_str().expect("a word"))
+            lane.state == LaneState::Up && to.contains(lane.transport.as_str())
         };
         wait_for(to, LIMIT, &gateways, || Gateway::BOTH.into_iter().all(is));
         exchange(&scene.a, &scene.x, Plan::IPV4);
@@ -168,7 +162,7 @@ fn sites_with_different_transports_say_so() {
     edit(&gateways, Gateway::T1, |text| text.replace("transport = \"quic\"", "transport = \"tcp\""));
     gateways.reload(Gateway::T1).expect("a reload");
     wait_for("the refusal", LIMIT, &gateways, || {
-        let error = lane(&gateways, Gateway::T1, "rest")["last_error"].to_string();
+        let error = lane(&gateways, Gateway::T1, "rest").last_error.unwrap_or_default();
         error.contains("transport mismatch") && error.contains("quic here, and tcp there")
     });
     wait_for("T2 has no lane either", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
@@ -186,11 +180,11 @@ fn a_stranger_is_refused_and_counted() {
     gateways.restart(Gateway::T1).expect("T1 starts again");
     wait_for("T1 answers", LIMIT, &gateways, || gateways.status(Gateway::T1).is_ok());
     wait_for("T1 is told", LIMIT, &gateways, || {
-        let error = lane(&gateways, Gateway::T1, "rest")["last_error"].to_string();
+        let error = lane(&gateways, Gateway::T1, "rest").last_error.unwrap_or_default();
         error.contains("does not know our public key")
     });
-    let callers = gateways.status(Gateway::T2).expect("a status")["callers"].clone();
-    assert!(callers["unknown_key"].as_u64().is_some_and(|count| count >= 1), "{callers}");
+    let callers = gateways.status(Gateway::T2).expect("a status").callers.clone();
+    assert!(callers.unknown_key >= 1, "{callers:?}");
     wait_for("T2 gives the dead connection up", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
 }
 
@@ -206,7 +200,7 @@ fn a_lane_over_quic_takes_part_in_path_control() {
     let mut granted = 0;
     wait_for("the path is held", LIMIT, &gateways, || {
         let lane = lane(&gateways, Gateway::T1, "rest");
-        granted = lane["pacing_rate"].as_u64().filter(|_| lane["edge_pacing"] == "held").unwrap_or(0);
+        granted = lane.pacing_rate.filter(|_| lane.edge_pacing == EdgePacing::Held).unwrap_or(0);
         granted > 0
     });
     // A machine that stands still makes it slower, and nothing makes it faster.
@@ -225,7 +219,7 @@ fn the_circuit_breaker_of_a_lane_without_congestion_control_opens() {
     let setup = GatewaySetup { lanes: Some("edge_pacing = false".to_owned()), ..quic(&classes) };
     let Some((scene, gateways)) = sites(test, Wan::Emulated(wan), &setup) else { return };
     let before = lane(&gateways, Gateway::T1, "rest");
-    assert_eq!((&before["congestion_control"], &before["circuit_open"]), (&"none".into(), &false.into()));
+    assert_eq!((before.congestion_control.as_str(), before.circuit_open), ("none", Some(false)));
     let sink = scene.x.run(|| UdpSocket::bind((Plan::IPV4.x, 0))).expect("a socket");
     let to = sink.local_addr().expect("its address");
     let source = scene.a.run(|| UdpSocket::bind((Plan::IPV4.a, 0))).expect("a socket");
@@ -238,10 +232,10 @@ fn the_circuit_breaker_of_a_lane_without_congestion_control_opens() {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        lane(&gateways, Gateway::T1, "rest")["circuit_open"] == true
+        lane(&gateways, Gateway::T1, "rest").circuit_open == Some(true)
     });
-    assert_eq!(count(&lane(&gateways, Gateway::T1, "rest"), "circuit_trips"), 1);
-    assert_eq!(lane(&gateways, Gateway::T2, "rest")["circuit_open"], false, "the other way loses nothing");
+    assert_eq!(lane(&gateways, Gateway::T1, "rest").circuit_trips, 1);
+    assert_eq!(lane(&gateways, Gateway::T2, "rest").circuit_open, Some(false), "the other way loses nothing");
 }
 
 /// The machine's address changes under a flow: the lane goes on, on the same connection.
@@ -258,11 +252,11 @@ fn a_lane_goes_on_from_another_address() {
     exchange(&scene.a, &scene.x, Plan::IPV4);
     for gateway in Gateway::BOTH {
         let lane = lane(&gateways, gateway, "rest");
-        assert_eq!((&lane["state"], &lane["established"]), (&"up".into(), &1.into()), "{lane}");
+        assert_eq!((lane.state, lane.established), (LaneState::Up, 1), "{lane:?}");
     }
-    let shown = || lane(&gateways, Gateway::T2, "rest")["remote"].clone();
+    let shown = || lane(&gateways, Gateway::T2, "rest").remote.clone();
     wait_for("the new address in status", LIMIT, &gateways, || {
-        shown().as_str().is_some_and(|remote| remote.starts_with(&format!("{network}.77:")))
+        shown().is_some_and(|remote| remote.starts_with(&format!("{network}.77:")))
     });
 }
 
@@ -280,11 +274,11 @@ fn packets_follow_the_mtu_of_the_path_under_load() {
         let long = |way: LinkSettings| LinkSettings { mtu: 9000, ..way };
         let wan = DuplexSettings { forward: long(wan.forward), backward: long(wan.backward), ..wan };
         let Some((scene, gateways)) = sites(test, Wan::Emulated(wan), &quic(&classes)) else { return };
-        let mss = || count(&lane(&gateways, Gateway::T1, "rest"), "mss");
+        let mss = || lane(&gateways, Gateway::T1, "rest").mss;
         wait_for("packets fill the path", LIMIT, &gateways, || mss() == 9000 - 28);
         let checker = Checker::start(&scene.x, Plan::IPV4.x);
         let sending = send(&scene.a, checker.address, 30_000_000, None);
-        let frames = || count(&lane(&gateways, Gateway::T2, "rest"), "frames_received");
+        let frames = || lane(&gateways, Gateway::T2, "rest").frames_received;
         let wait_for_more = |what: &str| {
             let before = frames();
             wait_for(what, LIMIT, &gateways, || frames() > before + 300);
@@ -305,6 +299,6 @@ fn packets_follow_the_mtu_of_the_path_under_load() {
         wait_for("packets grow to what the path takes now", LIMIT * 2, &gateways, || mss() > 1400);
         sending.join().expect("the stream is sent");
         assert_eq!(checker.finish(), 30_000_000);
-        assert_eq!(lane(&gateways, Gateway::T1, "rest")["established"], 1, "the lane is the same");
+        assert_eq!(lane(&gateways, Gateway::T1, "rest").established, 1, "the lane is the same");
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{check_stream, lane, setup, sites};
-use serde_json::Value;
 use trunkline_link::Jitter;
 use trunkline_netlink::{Condition, FilterChain, FilterRule, FilterTable, Hook, Owner, PacketFilter};
+use trunkline_status::{Lane, LaneState};
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::Host;
@@ -31,14 +31,14 @@ fn over_quic(classes: &str, lanes: &str) -> GatewaySetup {
     GatewaySetup { lanes, classes: Some(classes.to_owned()), ..setup(Encryption::Tls) }
 }
 
-fn rest(gateways: &Gateways, gateway: Gateway) -> Value {
+fn rest(gateways: &Gateways, gateway: Gateway) -> Lane {
     lane(gateways, gateway, "rest")
 }
 
 fn assert_never_down(gateways: &Gateways) {
     for gateway in Gateway::BOTH {
         let lane = rest(gateways, gateway);
-        assert_eq!((&lane["state"], &lane["established"]), (&"up".into(), &1.into()), "{lane}");
+        assert_eq!((lane.state, lane.established), (LaneState::Up, 1), "{lane:?}");
     }
 }
 
@@ -125,7 +125,7 @@ fn a_site_behind_a_nat_that_forgets_can_be_reached_once_that_is_learnt() {
         let took = one_datagram((&scene.x, Plan::IPV4.x), (&scene.a, Plan::IPV4.a), Duration::from_secs(5));
         assert!(
             took.is_some(),
-            "no packet arrives at the site behind the NAT: {}",
+            "no packet arrives at the site behind the NAT: {:?}",
             rest(&gateways, Gateway::T2)
         );
         std::thread::sleep(Duration::from_secs(7));
@@ -150,7 +150,7 @@ fn a_lane_goes_on_while_a_nat_gives_each_packet_another_port() {
         nat.forget_after(memory);
         let to_x = one_datagram((&scene.a, Plan::IPV4.a), (&scene.x, Plan::IPV4.x), LIMIT);
         let to_a = one_datagram((&scene.x, Plan::IPV4.x), (&scene.a, Plan::IPV4.a), LIMIT);
-        assert!(to_x.is_some() && to_a.is_some(), "{to_x:?} {to_a:?} {}", rest(&gateways, Gateway::T2));
+        assert!(to_x.is_some() && to_a.is_some(), "{to_x:?} {to_a:?} {:?}", rest(&gateways, Gateway::T2));
         check_stream(&scene.a, &scene.x, Plan::IPV4.x, 4_000_000);
         assert_never_down(&gateways);
     }
@@ -172,7 +172,7 @@ fn a_lane_of_datagrams_takes_packets_that_others_overtake_for_no_loss() {
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 4_000_000);
     println!("{:.1} Mbit/s over a path that reorders", 32.0 / start.elapsed().as_secs_f64());
     let lane = rest(&gateways, Gateway::T1);
-    let [lost, sent] = ["retransmits", "segments_sent"].map(|name| lane[name].as_u64().expect("a count"));
+    let (lost, sent) = (lane.retransmits, lane.segments_sent);
     println!("{lost} of {sent} packets count as lost");
     assert!(sent > 2_000 && lost * 20 < sent, "{lost} of {sent}");
     assert_never_down(&gateways);

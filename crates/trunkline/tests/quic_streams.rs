@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
-use serde_json::Value;
 use trunkline_link::Loss;
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::namespace::Host;
@@ -47,10 +46,6 @@ fn lossy(percent: f64) -> Wan {
         backward: way.backward.loss(loss),
         ..way
     })
-}
-
-fn count(lane: &Value, name: &str) -> u64 {
-    lane[name].as_u64().unwrap_or_else(|| panic!("no {name}: {lane}"))
 }
 
 /// A packet of a flow: which flow, its number in it, and when it was sent.
@@ -100,7 +95,7 @@ fn a_loss_delays_its_own_flow_only_and_nothing_is_lost_or_overtaken_within_a_flo
     let got = flows(&scene.a, &scene.x, FLOWS, PACKETS);
     let sender = lane(&gateways, Gateway::T1, "rest");
     let receiver = lane(&gateways, Gateway::T2, "rest");
-    assert_eq!(sender["frames_sent"], receiver["frames_received"], "the lane delivers all that it takes");
+    assert_eq!(sender.frames_sent, receiver.frames_received, "the lane delivers all that it takes");
     assert_eq!(got.len(), PACKETS as usize, "nothing is lost");
     let mut next = [0; FLOWS as usize];
     for packet in &got {
@@ -115,7 +110,7 @@ fn a_loss_delays_its_own_flow_only_and_nothing_is_lost_or_overtaken_within_a_flo
         overtook += u32::from(packet.sent > earliest.saturating_add(Duration::from_millis(10)));
         earliest = earliest.min(packet.sent);
     }
-    let lost = count(&sender, "retransmits");
+    let lost = sender.retransmits;
     println!("{lost} packets were lost on the path, {overtook} of {PACKETS} overtook a repair");
     assert!(lost >= 5 && overtook > 10, "{lost} lost, {overtook} went on");
     assert_eq!(lanes_up(&gateways, Gateway::T1), 1);
@@ -133,14 +128,14 @@ fn tcp_is_carried_intact_by_streams() {
     let status = gateways.status(Gateway::T1).expect("a status");
     let lane = lane(&gateways, Gateway::T1, "rest");
     // 40 MB in frames of 1500 bytes were 27 000.
-    let offloads = status["tun"]["offloads"].to_string();
-    assert!(count(&lane, "frames_sent") < 40_000 || !offloads.contains("tcp"), "{lane}");
-    assert_eq!(lane["delivery"], "reliable");
+    let offloads = status.tun.offloads.concat();
+    assert!(lane.frames_sent < 40_000 || !offloads.contains("tcp"), "{lane:?}");
+    assert_eq!(lane.delivery.as_deref(), Some("reliable"));
     // What is counted as in transit is not more than what is: a lane that seems to hold something for long would stall.
     wait_for("nothing is held", LIMIT, &gateways, || {
         Gateway::BOTH.into_iter().all(|gateway| {
             let lane = common::lane(&gateways, gateway, "rest");
-            (count(&lane, "unsent_bytes"), count(&lane, "unacked_bytes")) == (0, 0)
+            (lane.unsent_bytes, lane.unacked_bytes) == (0, 0)
         })
     });
 }
@@ -160,7 +155,7 @@ fn ten_thousand_flows_share_the_streams_of_a_lane() {
     let Some((scene, gateways)) = sites(test, Wan::Veth, &reliable()) else { return };
     // A socket that hears of the closed ports does not send for once each time.
     let source = scene.a.run(|| UdpSocket::bind((Plan::IPV4.a, 0))).expect("a socket");
-    let before = count(&lane(&gateways, Gateway::T1, "rest"), "frames_sent");
+    let before = lane(&gateways, Gateway::T1, "rest").frames_sent;
     for port in 0..MANY {
         let to = SocketAddr::new(Plan::IPV4.x, 20_000 + port);
         while source.send_to(&[7; 100], to).is_err() {}
@@ -169,8 +164,8 @@ fn ten_thousand_flows_share_the_streams_of_a_lane() {
         }
     }
     wait_for("all of them at the other site", LIMIT, &gateways, || {
-        let sent = count(&lane(&gateways, Gateway::T1, "rest"), "frames_sent");
-        let received = count(&lane(&gateways, Gateway::T2, "rest"), "frames_received");
+        let sent = lane(&gateways, Gateway::T1, "rest").frames_sent;
+        let received = lane(&gateways, Gateway::T2, "rest").frames_received;
         // What the device or the edge queue of a busy machine drops is no concern of the lane's.
         sent >= before + u64::from(MANY) / 2 && received == sent
     });
@@ -188,13 +183,13 @@ fn sites_with_different_deliveries_say_so_and_a_reload_changes_it() {
     let (streams, datagrams) = ("delivery = \"reliable\"", "delivery = \"datagram\"");
     change(Gateway::T1, streams, datagrams);
     wait_for("the refusal", LIMIT, &gateways, || {
-        let error = lane(&gateways, Gateway::T1, "rest")["last_error"].to_string();
+        let error = lane(&gateways, Gateway::T1, "rest").last_error.unwrap_or_default();
         error.contains("transport mismatch") && error.contains("reliable here, and datagram there")
     });
     change(Gateway::T2, streams, datagrams);
     wait_for("a lane of datagrams", LIMIT, &gateways, || {
         lanes_up(&gateways, Gateway::T1) == 1
-            && lane(&gateways, Gateway::T2, "rest")["delivery"] == "datagram"
+            && lane(&gateways, Gateway::T2, "rest").delivery.as_deref() == Some("datagram")
     });
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 100_000);
 }
@@ -256,13 +251,7 @@ fn a_hundred_tcp_flows_and_requests_beside_them() {
         if let Some(gateways) = gateways {
             let lane = lane(&gateways, Gateway::T1, "rest");
             let class = common::class(&gateways, Gateway::T1, "rest");
-            println!(
-                "  {}",
-                ["congestion_control", "cwnd", "rtt_us", "pacing_rate", "edge_pacing", "retransmits"]
-                    .map(|key| format!("{key} {}", lane[key]))
-                    .join(", ")
-            );
-            println!("  filtered {}, drops {}", class["filtered"], class["drops"]);
+            println!("  {lane:?}\n  filtered {}, drops {:?}", class.filtered, class.drops);
         }
     }
 }

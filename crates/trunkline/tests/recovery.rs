@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{LANES, lane, lanes_up, setup, sites, wait_for};
+use trunkline_status::LaneState;
 use trunkline_testbed::lateness::{Lateness, PATIENCE};
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::namespace::Task;
@@ -149,7 +150,7 @@ fn traffic_is_back_soon_after_a_cut_of_five_seconds_and_the_lanes_are_the_same()
     let lateness = Lateness::watch();
     let took = outage(&scene, &gateways, Duration::from_secs(5));
     assert_back(&lateness, "back after the cut", &took);
-    assert_eq!(lane(&gateways, Gateway::T1, "tcp")["established"], 1, "the lane in use");
+    assert_eq!(lane(&gateways, Gateway::T1, "tcp").established, 1, "the lane in use");
 }
 
 /// As the tutorial says: a lane that has nothing to send may end in a cut of five seconds, and is dialled again.
@@ -167,8 +168,8 @@ fn idle_lanes_are_there_after_a_link_was_down_for_five_seconds() {
         Gateway::BOTH.iter().all(|gateway| lanes_up(&gateways, *gateway) == LANES)
     });
     for class in ["interactive", "tcp", "other"] {
-        let established = lane(&gateways, Gateway::T1, class)["established"].as_u64();
-        assert!((1..=2).contains(&established.unwrap_or_default()), "{class}: {established:?}");
+        let established = lane(&gateways, Gateway::T1, class).established;
+        assert!((1..=2).contains(&established), "{class}: {established}");
     }
 }
 
@@ -199,7 +200,7 @@ fn lanes_of_a_removed_address_end_when_the_network_changes() {
     wait_for("every lane comes from the new address", Duration::from_secs(4), &gateways, || {
         ["interactive", "tcp", "other"].iter().all(|class| {
             let lane = lane(&gateways, Gateway::T2, class);
-            lane["state"] == "up" && lane["remote"].as_str().is_some_and(|r| r.starts_with("198.18.2.77:"))
+            lane.state == LaneState::Up && lane.remote.is_some_and(|r| r.starts_with("198.18.2.77:"))
         })
     });
 }
@@ -217,7 +218,7 @@ fn a_change_of_the_network_does_not_touch_lanes_on_a_working_path() {
     stream.finish();
     for gateway in Gateway::BOTH {
         for class in ["interactive", "tcp", "other"] {
-            assert_eq!(lane(&gateways, gateway, class)["established"], 1, "{class} at {gateway:?}");
+            assert_eq!(lane(&gateways, gateway, class).established, 1, "{class:?} at {gateway:?}");
         }
     }
 }

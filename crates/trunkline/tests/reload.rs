@@ -139,8 +139,7 @@ fn a_reload_applies_another_private_key_and_replaces_the_lanes() {
     let test = "a_reload_applies_another_private_key_and_replaces_the_lanes";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let lanes = lanes_up(&gateways, Gateway::T1);
-    let before = gateways.status(Gateway::T1).expect("a status")["public_key"].as_str().map(str::to_owned);
-    let before = before.expect("a key");
+    let before = gateways.status(Gateway::T1).expect("a status").public_key;
     let file = gateways.configuration_file(Gateway::T1).with_file_name("t1.key");
     let directory = Directory::new();
     let after = directory.key("t1");
@@ -148,7 +147,7 @@ fn a_reload_applies_another_private_key_and_replaces_the_lanes() {
     assert_ne!(before, after);
     // After one side alone has changed, neither accepts the other's key.
     gateways.reload(Gateway::T1).expect("it reloads");
-    assert_eq!(gateways.status(Gateway::T1).expect("a status")["public_key"], after.as_str());
+    assert_eq!(gateways.status(Gateway::T1).expect("a status").public_key, after);
     wait_for("T2 sees the lanes end", Duration::from_secs(5), &gateways, || {
         lanes_up(&gateways, Gateway::T2) == 0
     });

@@ -51,8 +51,8 @@ fn each_packet_that_goes_over_two_lanes_arrives_once() {
         sender.join().expect("the sender ends");
         let missing = seen.iter().filter(|seen| !**seen).count();
         assert_eq!(missing, 0, "{encryption:?}: lanes over TCP lose none");
-        let copies = common::class(&gateways, Gateway::T1, "urgent")["copies"].as_u64().unwrap_or_default();
-        let duplicates = peer(&gateways, Gateway::T2)["received"]["duplicates"].as_u64().unwrap_or_default();
+        let copies = common::class(&gateways, Gateway::T1, "urgent").copies;
+        let duplicates = peer(&gateways, Gateway::T2).received.duplicates;
         // Before the first loss is seen there are none.
         assert!(
             copies > 100 && duplicates == copies,

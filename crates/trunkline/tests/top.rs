@@ -15,9 +15,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use trunkline_gateway::control::Answer;
-use trunkline_gateway::status::{Class, Peer, Status};
-use trunkline_proxy::{ProxyCounts, ProxyStatus};
+use trunkline_status::Answer;
+use trunkline_status::{Class, Peer, Status};
+use trunkline_status::{ProxyCounts, ProxyStatus};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -302,11 +302,11 @@ fn proxies_without_a_trunk_are_shown() {
             counts,
             ..ProxyStatus::default()
         };
-        Answer::Proxies(Box::new(trunkline_proxy::Status {
+        Answer::Proxies(Box::new(trunkline_status::ProxiesStatus {
             name: "lte".to_owned(),
             uptime_s: age as f64,
             proxies: vec![cell],
-            ..trunkline_proxy::Status::default()
+            ..trunkline_status::ProxiesStatus::default()
         }))
     });
     let output = Command::new(PROGRAM)

@@ -17,13 +17,11 @@ fn both_ways(test: &str, encryption: Encryption) {
         check_stream(&scene.x, &scene.a, plan.a, MANY);
     }
     let status = gateways.status(Gateway::T1).expect("a status");
-    let packets = class(&gateways, Gateway::T1, "tcp")["packets"].as_u64().expect("a count");
-    let read = status["tun"]["super_read"].as_u64().expect("a count");
+    let packets = class(&gateways, Gateway::T1, "tcp").packets;
+    let read = status.tun.super_read;
     assert!(packets > 2 * read, "super-packets travel whole: {packets} packets in {read} reads");
-    let received = peer(&gateways, Gateway::T1)["received"].clone();
-    for refused in ["refused_malformed", "refused_bad_offload", "refused_forged_source"] {
-        assert_eq!(received[refused], 0, "{received}");
-    }
+    let received = peer(&gateways, Gateway::T1).received;
+    assert_eq!(received.refused(), 0, "{received:?}");
 }
 
 #[test]
@@ -51,9 +49,9 @@ fn an_end_without_offloads_segments_in_software() {
     }
     let (near, far) =
         (gateways.status(Gateway::T1).expect("status"), gateways.status(Gateway::T2).expect("status"));
-    assert_eq!(far["tun"]["offloads"], serde_json::json!([]));
-    let sent = class(&gateways, Gateway::T1, "tcp")["packets_sent"].as_u64().expect("a count");
-    let read = near["tun"]["super_read"].as_u64().expect("a count");
+    assert_eq!(far.tun.offloads, [""; 0]);
+    let sent = class(&gateways, Gateway::T1, "tcp").packets_sent;
+    let read = near.tun.super_read;
     assert!(sent > 2 * read, "T1 sent super-packets: {sent} packets in {read} reads");
 }
 
@@ -91,7 +89,7 @@ fn datagrams_arrive_unchanged_and_once() {
         sink.set_read_timeout(Some(Duration::from_millis(200))).expect("a time-out");
         assert!(sink.recv_from(&mut [0; 2000]).is_err(), "nothing arrives twice");
     }
-    let merged = gateways.status(Gateway::T2).expect("status")["tun"]["coalesced"].as_u64().expect("a count");
+    let merged = gateways.status(Gateway::T2).expect("status").tun.coalesced;
     println!("{merged} datagrams were merged for writing");
 }
 
@@ -100,7 +98,7 @@ fn traffic_goes_into_the_class_whose_rules_match() {
     let test = "traffic_goes_into_the_class_whose_rules_match";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let Plan { a, x, .. } = Plan::IPV4;
-    let count = |name| class(&gateways, Gateway::T1, name)["packets"].as_u64().expect("a count");
+    let count = |name| class(&gateways, Gateway::T1, name).packets;
     let before = [count("interactive"), count("tcp"), count("other")];
     let source = scene.a.run(|| UdpSocket::bind((a, 0))).expect("a socket");
     // One by its port; one because its flow sends little, and then no more.

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use common::LANES;
 use common::site::{Directory, PROGRAM, status, until};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use serde_json::Value;
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::handshake::{Dialer, Hello, Identity, VERSION};
 use trunkline_gateway::keys::SecretKey;
+use trunkline_status::{LaneState, Status};
 use trunkline_testbed::link::{DuplexSettings, End, Link};
 use trunkline_testbed::namespace::{Host, veth};
 use trunkline_testbed::{privilege, procfs};
@@ -81,13 +81,12 @@ fn scene_with(test: &str, more: &str) -> Option<Scene> {
 }
 
 impl Scene {
-    fn status(&self) -> Value {
+    fn status(&self) -> Status {
         status(&self.directory.socket("a"))
     }
 
     fn lanes_up(&self) -> usize {
-        let lanes = self.status()["peers"][0]["lanes"].as_array().cloned().unwrap_or_default();
-        lanes.iter().filter(|lane| lane["state"] == "up").count()
+        self.status().peers[0].lanes_up()
     }
 }
 
@@ -140,10 +139,9 @@ fn a_distant_peer_connects_during_a_flood_of_unauthenticated_callers() {
     assert!(!flooding.is_finished(), "the flood was still under way");
     stop.store(true, Ordering::Relaxed);
     flooding.join();
-    let status = scene.status();
-    let evicted = |reason: &str| status["callers"][reason].as_u64().unwrap_or(0);
-    let evicted = evicted("over_address_limit") + evicted("over_total_limit");
-    assert!(evicted > 1_000, "it was a flood: {}", status["callers"]);
+    let callers = scene.status().callers;
+    let evicted = callers.over_address_limit + callers.over_total_limit;
+    assert!(evicted > 1_000, "it was a flood: {callers:?}");
 }
 
 /// The first packet of a handshake over QUIC as a site sends it, taken at the address that it dials.
@@ -191,12 +189,8 @@ fn lanes_over_quic_stay_and_come_back_during_a_flood_of_handshakes() {
     until("the flood is under way", || sent.load(Ordering::Relaxed) > 5_000);
     // Longer than an idle lane is believed to be there without a sign of it.
     std::thread::sleep(Duration::from_secs(11));
-    let lane = scene.status()["peers"][0]["lanes"][0].clone();
-    assert_eq!(
-        (&lane["state"], &lane["established"]),
-        (&"up".into(), &1.into()),
-        "it was never down: {lane}"
-    );
+    let lane = scene.status().peers[0].lanes[0].clone();
+    assert_eq!((lane.state, lane.established), (LaneState::Up, 1), "it was never down: {lane:?}");
     scene.path.handle().cut();
     until("the lane is down", || scene.lanes_up() == 0);
     scene.path.handle().restore();
@@ -228,12 +222,12 @@ fn rejected_keys_are_listed_and_summarised() {
     // A caller with another protocol.
     let mut stream = scene.callers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is said");
-    let rejected = || scene.status()["callers"]["rejected"].as_array().cloned().unwrap_or_default();
+    let rejected = || scene.status().callers.rejected;
     until("both are listed", || rejected().len() == 2);
     let list = rejected();
-    let key = list.iter().find(|entry| !entry["public_key"].is_null()).expect("the key");
-    assert_eq!(key["public_key"], unknown.public().to_string());
-    assert_eq!((&key["address"], &key["count"]), (&"198.18.2.10".into(), &20.into()));
+    let key = list.iter().find(|entry| entry.public_key.is_some()).expect("the key");
+    assert_eq!(key.public_key, Some(unknown.public().to_string()));
+    assert_eq!((key.address.as_str(), key.count), ("198.18.2.10", 20));
     let table =
         Command::new(PROGRAM).arg("status").arg(scene.directory.socket("a")).output().expect("it runs");
     let table = String::from_utf8_lossy(&table.stdout).into_owned();

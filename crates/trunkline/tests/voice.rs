@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{ip, lane, setup, sites};
 use trunkline_link::Loss;
+use trunkline_status::LaneState;
 use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Scene, Wan};
@@ -122,8 +123,8 @@ fn calls(test: &str, percent: f64) -> Option<[Outcome; 3]> {
     let _ = transfer.join();
     let lane = lane(&gateways, Gateway::T1, "quic-none");
     let outcomes = outcomes.map(|(outcome, _)| outcome);
-    let disturbed = outcomes[2].lost > 0.03 || lane["circuit_trips"] != 0;
-    disturbed.then(|| println!("{test}: the machine stood still: {lane}"));
+    let disturbed = outcomes[2].lost > 0.03 || lane.circuit_trips != 0;
+    disturbed.then(|| println!("{test}: the machine stood still: {lane:?}"));
     (!disturbed).then_some(outcomes)
 }
 
@@ -167,5 +168,5 @@ fn an_address_that_changes_under_load_costs_a_moment() {
     lateness.assert_within("without a packet", gap, Duration::from_secs(5));
     assert!(arrivals.last().is_some_and(|arrival| arrival.at > TIME * 3 / 4), "none comes any more");
     let lane = lane(&gateways, Gateway::T2, "all");
-    assert_eq!((&lane["state"], &lane["established"]), (&"up".into(), &1.into()), "{lane}");
+    assert_eq!((lane.state, lane.established), (LaneState::Up, 1), "{lane:?}");
 }

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
-use trunkline_queue::{DropReason, Histogram, Stats};
 use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec};
+use trunkline_status::{Class, EdgePacing, Lane as LaneStatus, LaneState, Peer as PeerStatus, Status};
 use trunkline_testbed::clock;
 use trunkline_testbed::gateway::{Directory, GatewayError, GatewayProcess, Keys};
 use trunkline_testbed::namespace::Host;
@@ -150,7 +149,7 @@ impl Gateways {
     /// What the gateway at a node says of itself; nothing of a node without a trunk.
     pub(super) fn status(&self, node: usize) -> Result<Status, GatewayError> {
         let process = self.processes[node].as_ref();
-        process.map_or(Ok(Status(Value::Null)), |process| process.status().map(Status))
+        process.map_or_else(|| Ok(Status::default()), GatewayProcess::status)
     }
 
     /// Ends all of them in order.
@@ -217,127 +216,67 @@ impl Site {
     }
 }
 
-/// What a gateway says of itself, as `trunkline status --json` prints it. A figure that it does not say is 0.
-pub(super) struct Status(Value);
+/// The peer at the other end of a trunk.
+pub(super) fn peer<'s>(status: &'s Status, trunk: &str) -> Result<&'s PeerStatus, GatewayError> {
+    status.peers.iter().find(|peer| peer.name == trunk).ok_or_else(|| GatewayError::Silent {
+        gateway: status.name.clone(),
+        reason: format!("its status has no peer {trunk}"),
+    })
+}
 
-impl Status {
-    /// Of the peer that is at the other end of a trunk.
-    pub(super) fn peer(&self, trunk: &str) -> PeerStatus<'_> {
-        let peer = list(&self.0["peers"]).find(|peer| peer["name"] == *trunk);
-        PeerStatus(peer.unwrap_or(&Value::Null))
+/// All counters of one side of a trunk. `has_peaks` says whether the daemon has counted for no longer than the laboratory does.
+pub(super) fn trunk_counters(peer: &PeerStatus, has_peaks: bool) -> TrunkCounters {
+    let queue =
+        |class: &Class| QueueReading { stats: class.queue(), occupancy: Some(class.occupancy()), has_peaks };
+    TrunkCounters {
+        classes: peer
+            .classes
+            .iter()
+            .map(|class| ClassCounters { queue: queue(class), filtered: class.filtered })
+            .collect(),
+        lanes: peer.lanes.iter().map(lane_counts).collect(),
+        delivered_bytes: peer.received.bytes,
+        refused: peer.classes.iter().map(|class| class.refused).sum(),
     }
 }
 
-/// The part of it that is about a peer.
-pub(super) struct PeerStatus<'s>(&'s Value);
-
-fn integer(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_default()
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-impl PeerStatus<'_> {
-    /// All counters of this side of the trunk. `peaks` says whether the daemon has counted for no longer than the laboratory does.
-    pub(super) fn counters(&self, peaks: bool) -> TrunkCounters {
-        TrunkCounters {
-            classes: list(&self.0["classes"]).map(|class| class_counters(class, peaks)).collect(),
-            lanes: list(&self.0["lanes"]).map(lane_counts).collect(),
-            delivered_bytes: integer(&self.0["received"]["bytes"]),
-            refused: list(&self.0["classes"]).map(|class| integer(&class["refused"])).sum(),
-        }
-    }
-
-    pub(super) fn class(&self, class: usize) -> ClassState {
-        let class = &self.0["classes"][class];
-        let drops = class["drops"].as_object().into_iter().flat_map(|drops| drops.values());
-        ClassState {
-            packets: integer(&class["backlog_packets"]),
-            bytes: integer(&class["backlog_bytes"]),
-            drops: drops.map(integer).sum(),
-            filtered: integer(&class["filtered"]),
-        }
-    }
-
-    pub(super) fn lane(&self, lane: usize) -> Option<Lane> {
-        let lane = self.0["lanes"].get(lane).filter(|lane| lane["state"] == "up")?;
-        let micros = |key: &str| {
-            Some(Duration::from_micros(integer(&lane[key]))).filter(|time: &Duration| !time.is_zero())
-        };
-        let rate = |key: &str| lane[key].as_u64().map(Rate::from_bits_per_second);
-        let is_held = lane["edge_pacing"] == "held";
-        Some(Lane {
-            snapshot: LaneSnapshot {
-                unsent: integer(&lane["unsent_bytes"]) as usize,
-                unacknowledged: integer(&lane["unacked_bytes"]) as usize,
-                srtt: micros("rtt_us"),
-                min_rtt: micros("min_rtt_us"),
-                window: (integer(&lane["cwnd"]) * integer(&lane["mss"])) as usize,
-                delivery_rate: rate("delivery_rate"),
-                ..LaneSnapshot::default()
-            },
-            max_pacing_rate: rate("pacing_rate").filter(|_| is_held),
-        })
+pub(super) fn class_state(class: &Class) -> ClassState {
+    ClassState {
+        packets: class.backlog_packets,
+        bytes: class.backlog_bytes,
+        drops: class.dropped(),
+        filtered: class.filtered,
     }
 }
 
-fn class_counters(class: &Value, has_peaks: bool) -> ClassCounters {
-    let mut stats = Stats::default();
-    stats.segments_in = integer(&class["packets"]);
-    stats.bytes_in = integer(&class["bytes"]);
-    stats.segments_out = integer(&class["packets_sent"]);
-    stats.bytes_out = integer(&class["bytes_sent"]);
-    for (reason, count) in DropReason::ALL.iter().zip(&mut stats.dropped) {
-        *count = integer(&class["drops"][reason.name()]);
-    }
-    stats.backlog_segments = integer(&class["backlog_packets"]);
-    stats.backlog_bytes = integer(&class["backlog_bytes"]);
-    stats.bytes_dropped = stats.bytes_in.saturating_sub(stats.bytes_out + stats.backlog_bytes);
-    // The daemon does not say for which reason a packet was marked.
-    stats.marked[DropReason::Early as usize] = integer(&class["marked"]);
-    stats.held_off = integer(&class["held_off"]);
-    stats.peak_segments = integer(&class["peak_packets"]);
-    stats.peak_bytes = integer(&class["peak_bytes"]);
-    let mut counts = [0; Histogram::BUCKETS];
-    for (count, bucket) in counts.iter_mut().zip(list(&class["sojourn"]["buckets"])) {
-        *count = integer(bucket);
-    }
-    let sum = class["sojourn"]["sum_s"].as_f64().unwrap_or_default();
-    stats.sojourn = Histogram::from_counts(counts, Duration::from_secs_f64(sum.max(0.0)));
-    let nanos = |key: &str| (class[key].as_f64().unwrap_or_default() * 1e9) as u128;
-    let occupancy = trunkline_queue::Occupancy {
-        segment_nanos: nanos("backlog_packet_seconds"),
-        byte_nanos: nanos("backlog_byte_seconds"),
-    };
-    let queue = QueueReading { stats, occupancy: Some(occupancy), has_peaks };
-    ClassCounters { queue, filtered: integer(&class["filtered"]) }
+/// Of a lane that is up.
+pub(super) fn lane(lane: &LaneStatus) -> Option<Lane> {
+    let time = |micros: Option<u32>| micros.map(|micros| Duration::from_micros(micros.into()));
+    (lane.state == LaneState::Up).then(|| Lane {
+        snapshot: LaneSnapshot {
+            unsent: lane.unsent_bytes as usize,
+            unacknowledged: lane.unacked_bytes as usize,
+            srtt: time(lane.rtt_us),
+            min_rtt: time(lane.min_rtt_us),
+            window: lane.cwnd as usize * lane.mss as usize,
+            delivery_rate: Some(Rate::from_bits_per_second(lane.delivery_rate)),
+            ..LaneSnapshot::default()
+        },
+        max_pacing_rate: lane
+            .pacing_rate
+            .filter(|_| lane.edge_pacing == EdgePacing::Held)
+            .map(Rate::from_bits_per_second),
+    })
 }
 
-fn lane_counts(lane: &Value) -> LaneCounts {
+fn lane_counts(lane: &LaneStatus) -> LaneCounts {
     // Of a lane of datagrams the gateway counts what was lost.
-    let repairs = lane["delivery"] != "datagram";
+    let repairs = lane.delivery.as_deref() != Some("datagram");
     LaneCounts {
-        retransmitted: Some(if repairs { integer(&lane["retransmits"]) } else { 0 }),
+        retransmitted: Some(if repairs { lane.retransmits } else { 0 }),
         timeouts: None,
         rtt_samples: None,
         rtt_ns: None,
-        bytes: Some(integer(&lane["bytes_sent"])),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn one_answer_of_a_gateway_has_the_counters_of_all_its_trunks() {
-        let peer = |name: &str, bytes: u64| json!({ "name": name, "received": { "bytes": bytes } });
-        let status = Status(json!({ "peers": [peer("north", 7), peer("south", 9)] }));
-        let delivered = |trunk| status.peer(trunk).counters(true).delivered_bytes;
-        assert_eq!(["north", "south", "west"].map(delivered), [7, 9, 0]);
+        bytes: Some(lane.bytes_sent),
     }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use trunkline_queue::{DropReason, Stats};
 use trunkline_sim::ProxyStats;
+use trunkline_status::{Peer, Status};
 use trunkline_testbed::congestion::Loaded;
 use trunkline_testbed::generator::Generator;
 use trunkline_testbed::kernel::Kernel;
@@ -33,7 +34,7 @@ use crate::catalogue::way;
 use crate::outcome::Outcome;
 use crate::scenario::{Family, Scenario};
 use build::Plan;
-use gateway::{Gateways, PeerStatus, Status};
+use gateway::{Gateways, class_state, trunk_counters};
 use proxies::Proxies;
 use tunnels::Tunnels;
 
@@ -224,7 +225,7 @@ impl<'s> Run<'s> {
     }
 
     /// What a gateway says of a trunk, no older than [`STATUS_AGE`].
-    fn status(&mut self, trunk: usize, side: usize) -> Option<PeerStatus<'_>> {
+    fn status(&mut self, trunk: usize, side: usize) -> Option<&Peer> {
         let trunk = &self.scenario.trunks[trunk];
         let node = trunk.gateways[side];
         let known = &mut self.statuses[node];
@@ -233,7 +234,7 @@ impl<'s> Run<'s> {
             let status = self.gateways.as_ref()?.status(node).ok()?;
             *known = Some((now, status));
         }
-        known.as_ref().map(|(_, status)| status.peer(&trunk.name))
+        known.as_ref().and_then(|(_, status)| gateway::peer(status, &trunk.name).ok())
     }
 
     /// One way of a link. A kernel's discipline says how much it has in it, and not for how long.
@@ -349,8 +350,11 @@ impl Network for Run<'_> {
             let statuses = (0..self.scenario.nodes.len()).map(|node| gateways.status(node));
             let statuses = statuses.collect::<Result<Vec<_>, _>>().map_err(machine)?;
             for trunk in &self.scenario.trunks {
-                let side = |node: usize| statuses[node].peer(&trunk.name).counters(self.has_peaks);
-                trunks.push(trunk.gateways.map(side));
+                let side = |node: usize| {
+                    let peer = gateway::peer(&statuses[node], &trunk.name).map_err(machine)?;
+                    Ok::<_, EngineError>(trunk_counters(peer, self.has_peaks))
+                };
+                trunks.push([side(trunk.gateways[0])?, side(trunk.gateways[1])?]);
             }
         }
         let proxies = match &self.proxies {
@@ -412,11 +416,11 @@ impl Network for Run<'_> {
     }
 
     fn class(&mut self, trunk: usize, side: usize, class: usize) -> ClassState {
-        self.status(trunk, side).map(|status| status.class(class)).unwrap_or_default()
+        self.status(trunk, side).and_then(|peer| peer.classes.get(class)).map(class_state).unwrap_or_default()
     }
 
     fn lane(&mut self, trunk: usize, side: usize, lane: usize) -> Option<Lane> {
-        self.status(trunk, side)?.lane(lane)
+        gateway::lane(self.status(trunk, side)?.lanes.get(lane)?)
     }
 
     fn disturbance(&self) -> Option<Disturbance> {

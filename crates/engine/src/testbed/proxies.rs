@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
 use trunkline_schema::quantity::{Rate, Size, Time};
 use trunkline_schema::{
     CellRate, ControlTable, Name, Prefix, ProxyFile, ProxyMode as Mode, ProxySettings, ProxySpec, RateSource,
     SocketPath,
 };
 use trunkline_sim::ProxyStats;
+use trunkline_status::{ProxiesStatus, ProxyCounts};
 use trunkline_testbed::clock;
 use trunkline_testbed::gateway::{Directory, GatewayError, GatewayProcess};
 use trunkline_testbed::namespace::Host;
@@ -122,7 +122,7 @@ impl Proxies {
     /// The counters of each node's.
     pub(super) fn stats(&self) -> Result<Vec<ProxyStats>, GatewayError> {
         let stats = |process: &Option<GatewayProcess>| match process {
-            Some(process) => process.status().map(|status| stats(&status)),
+            Some(process) => process.proxies_status().map(|status| stats(&status)),
             None => Ok(ProxyStats::default()),
         };
         self.processes.iter().map(stats).collect()
@@ -187,30 +187,25 @@ fn specs(proxy: &Proxy, addresses: impl Fn(usize) -> Vec<IpAddr>) -> Vec<ProxySp
     }
 }
 
-/// From `trunkline status --json` of a proxy. A figure that it does not say is 0.
-fn stats(status: &Value) -> ProxyStats {
-    let total = |key: &str| status[key].as_u64().unwrap_or_default();
-    let sum = |key: &str| -> u64 {
-        let proxies = status["proxies"].as_array().into_iter().flatten();
-        proxies.map(|proxy| proxy[key].as_u64().unwrap_or_default()).sum()
-    };
+fn stats(status: &ProxiesStatus) -> ProxyStats {
+    let sum = |of: fn(&ProxyCounts) -> u64| status.proxies.iter().map(|proxy| of(&proxy.counts)).sum();
     ProxyStats {
-        flows: sum("opened"),
-        dropped: total("tail_dropped"),
-        held: total("tail_held"),
-        released: total("tail_released"),
-        clamped: total("clamped"),
-        buffered: sum("held"),
+        flows: sum(|counts| counts.opened),
+        dropped: status.totals.tail_dropped,
+        held: status.totals.tail_held,
+        released: status.totals.tail_released,
+        clamped: status.totals.clamped,
+        buffered: sum(|counts| counts.held),
         // Of one cell exact, of several an upper bound: their maxima need not have been at the same time.
-        peak_buffered: sum("held_max"),
+        peak_buffered: sum(|counts| counts.held_max),
         ..ProxyStats::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use trunkline_schema::Source;
+    use trunkline_status::{ProxyStatus, ProxyTotals};
     use trunkline_trunk::path_tail::{CellLink, Estimate};
 
     use super::super::build::address;
@@ -246,9 +241,13 @@ mod tests {
 
     #[test]
     fn counters_are_those_of_the_status() {
-        let proxies =
-            json!([{ "opened": 1, "held": 5, "held_max": 9 }, { "opened": 2, "held": 1, "held_max": 3 }]);
-        let stats = stats(&json!({ "tail_dropped": 4, "clamped": 8, "proxies": proxies }));
+        let proxy = |opened, held, held_max| ProxyStatus {
+            counts: ProxyCounts { opened, held, held_max, ..ProxyCounts::default() },
+            ..ProxyStatus::default()
+        };
+        let totals = ProxyTotals { tail_dropped: 4, clamped: 8, ..ProxyTotals::default() };
+        let proxies = vec![proxy(1, 5, 9), proxy(2, 1, 3)];
+        let stats = stats(&ProxiesStatus { totals, proxies, ..ProxiesStatus::default() });
         assert_eq!((stats.flows, stats.dropped, stats.clamped), (3, 4, 8));
         assert_eq!((stats.buffered, stats.peak_buffered), (6, 12));
     }

@@ -5,13 +5,16 @@ use std::os::fd::AsFd as _;
 
 use rustix::event::epoll;
 
+use trunkline_service::request::Protocol;
 use trunkline_service::{Client, MAX_CLIENTS, NextStep, Response, Stream, evict};
+use trunkline_status::{Answer, Request};
 
 use super::{Daemon, Source};
 use crate::clock::now;
-use crate::control::{Answer, Request};
 use crate::metrics;
-use crate::request::{self, Protocol};
+
+/// What it answers.
+const REQUESTS: [Request; 4] = [Request::Status, Request::Flows, Request::Reload, Request::Down];
 
 impl Daemon {
     pub(super) fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, protocol: Protocol) {
@@ -58,7 +61,7 @@ impl Daemon {
     }
 
     fn answer(&mut self, request: &str) -> Answer {
-        match request::control(request) {
+        match Request::parse(request, &REQUESTS) {
             Ok(Request::Status) => Answer::Status(Box::new(self.status(false))),
             Ok(Request::Flows) => Answer::Status(Box::new(self.status(true))),
             Ok(Request::Reload) => match self.reload() {

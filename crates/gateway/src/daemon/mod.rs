@@ -56,7 +56,6 @@ use crate::log::Log;
 use crate::plan::KnownPaths;
 use crate::preflight::{self, Accepted};
 use crate::privilege::{Keep, drop_privileges};
-use crate::status::Callers;
 use crate::sys;
 pub use error::DaemonError;
 use error::system;
@@ -69,6 +68,7 @@ use reload::admit;
 use resolver::{Resolver, ResolverError};
 use sleep::{Sleep, wake_timer};
 use source::Source;
+use trunkline_status::Callers;
 use workers::Workers;
 
 /// The connection of a lane that is up; its worker reads and writes it.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use trunkline_units::{Instant, source};
 
 use crate::keys::PublicKey;
-use crate::status::Rejected;
+use trunkline_status::Rejected;
 
 /// The maximum number of callers in the list.
 const MAX_ENTRIES: usize = 32;

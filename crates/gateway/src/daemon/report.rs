@@ -19,11 +19,11 @@ use crate::keys::PublicKey;
 use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, PathKey, Serial, State};
 use crate::rx::RxReport;
-use crate::status::{
+use crate::tx::{LaneTxReport, PeerTxReport, TxReport, WatchedPath};
+use trunkline_status::{
     Callers, Class, ClassHandover, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path,
     PathShare, Peer, Received, Sojourn, Status, Tun, Uplink, UplinkState,
 };
-use crate::tx::{LaneTxReport, PeerTxReport, TxReport, WatchedPath};
 
 /// The reports of the workers, indexed by peer and by lane, so that the cost stays linear with many peers.
 struct Reports<'a> {
@@ -153,7 +153,7 @@ impl Daemon {
                 public_key: config.public_key.to_string(),
                 endpoint: config.endpoint.as_ref().map(ToString::to_string),
                 routes: config.routes.iter().map(ToString::to_string).collect(),
-                encryption: config.encryption,
+                encryption: config.encryption.as_str().to_owned(),
                 received: total,
                 classes: classes.collect(),
                 flow_table,

@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
 use rustix::event::epoll;
+use trunkline_service::request::Protocol;
 use trunkline_service::{Client, Stream};
 use trunkline_units::Instant;
 
 use super::Daemon;
 use super::connection::Connection;
-use crate::request::Protocol;
 use crate::sys;
 
 pub(super) enum Source {

@@ -34,7 +34,7 @@ use crate::relay::{Place, Relay, Side};
 use crate::routing::{Routing, TAIL};
 use crate::slots::{Key, Slots};
 use crate::sockets::{self, RawSender, TcpSettings};
-use crate::status::{self, Status};
+use crate::status;
 use crate::syn::{Connection, Syn};
 use crate::tail::{Path, Tails, TcpPacket};
 use crate::worker::{FromWorker, ToWorker};
@@ -248,7 +248,7 @@ impl Intake {
         let (plan, counters, name) = (&self.plan, &self.parts.counters, &self.parts.name);
         let mut is_over = false;
         server.handle(now, |protocol, request| {
-            let status = || Status::new(name, uptime, plan, counters);
+            let status = || status::status(name, uptime, plan, counters);
             match protocol {
                 Protocol::Control => {
                     let (answer, ends) = status::answer(request, status);

@@ -1,50 +1,36 @@
-//! A gateway's control socket: one line of JSON each way. The gateway defines the protocol. The testbed returns the
-//! reply unchanged, so it can also drive a gateway of another version.
+//! A gateway's answers, as a testbed needs them.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use trunkline_service::control::ask_within;
+use trunkline_status::{Answer, LaneState, Request, Status};
 
 /// More than a machine needs that is crowded with runs.
 const TIMEOUT: Duration = Duration::from_secs(20);
-const ANSWER_LIMIT_BYTES: u64 = 16 << 20;
 
 /// Sends one request and returns the answer, or what it was refused with as an error.
-pub(super) fn ask(socket: &Path, request: &str) -> io::Result<Value> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    writeln!(stream, "{{\"request\":\"{request}\"}}")?;
-    let mut line = String::new();
-    BufReader::new(stream.take(ANSWER_LIMIT_BYTES)).read_line(&mut line)?;
-    let answer: Value = serde_json::from_str(&line)?;
-    if answer["answer"] == "refused" {
-        return Err(io::Error::other(answer["message"].as_str().unwrap_or("refused").to_owned()));
+pub(super) fn ask(socket: &Path, request: Request) -> io::Result<Answer> {
+    match ask_within(socket, &request, TIMEOUT).map_err(io::Error::other)? {
+        Answer::Refused { message } => Err(io::Error::other(message)),
+        answer => Ok(answer),
     }
-    Ok(answer)
 }
 
-/// The lanes of a status that are not up, in words; empty if all are.
-pub(super) fn lanes_not_up(status: &Value) -> Vec<String> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+/// The lanes of a gateway that are not up, in words; empty if all are.
+pub(super) fn lanes_not_up(status: &Status) -> Vec<String> {
     let mut down = Vec::new();
-    let peers = list(&status["peers"]);
-    if peers.is_empty() {
+    if status.peers.is_empty() {
         down.push("no peer".to_owned());
     }
-    for peer in &peers {
-        let lanes = list(&peer["lanes"]);
-        if lanes.is_empty() {
+    for peer in &status.peers {
+        if peer.lanes.is_empty() {
             down.push("no lane".to_owned());
         }
-        for lane in lanes.iter().filter(|lane| lane["state"] != "up") {
-            let group = lane["lane_group"].as_str().unwrap_or("?");
-            let state = lane["state"].as_str().unwrap_or("?");
-            let why = lane["last_error"].as_str().map_or(String::new(), |error| format!(", {error}"));
-            down.push(format!("{group}: {state}{why}"));
+        for lane in peer.lanes.iter().filter(|lane| lane.state != LaneState::Up) {
+            let why = lane.last_error.as_ref().map_or(String::new(), |error| format!(", {error}"));
+            down.push(format!("{}: {}{why}", lane.lane_group, lane.state));
         }
     }
     down
@@ -52,26 +38,26 @@ pub(super) fn lanes_not_up(status: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use serde_json::json;
+    use trunkline_status::{Lane, Peer};
 
-    fn with(lanes: &Value) -> Value {
-        json!({ "peers": [{ "lanes": lanes }] })
+    use super::*;
+
+    fn with(lanes: Vec<Lane>) -> Status {
+        Status { peers: vec![Peer { lanes, ..Peer::default() }], ..Status::default() }
     }
 
     #[test]
     fn a_lane_that_is_not_up_is_named_with_its_reason() {
-        assert!(lanes_not_up(&with(&json!([{ "lane_group": "tcp", "state": "up" }]))).is_empty());
-        let waiting = with(&json!([
-            { "lane_group": "tcp", "state": "waiting", "last_error": "refused" },
-            { "lane_group": "tcp", "state": "up" }
-        ]));
-        assert_eq!(lanes_not_up(&waiting), ["tcp: waiting, refused"]);
+        let up = Lane { lane_group: "tcp".to_owned(), state: LaneState::Up, ..Lane::default() };
+        assert!(lanes_not_up(&with(vec![up.clone()])).is_empty());
+        let waiting =
+            Lane { state: LaneState::Waiting, last_error: Some("refused".to_owned()), ..up.clone() };
+        assert_eq!(lanes_not_up(&with(vec![waiting, up])), ["tcp: waiting, refused"]);
     }
 
     #[test]
     fn no_lane_at_all_is_not_up() {
-        assert_eq!(lanes_not_up(&with(&json!([]))), ["no lane"]);
-        assert_eq!(lanes_not_up(&json!({ "peers": [] })), ["no peer"]);
+        assert_eq!(lanes_not_up(&with(Vec::new())), ["no lane"]);
+        assert_eq!(lanes_not_up(&Status::default()), ["no peer"]);
     }
 }

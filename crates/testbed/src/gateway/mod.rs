@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use trunkline_status::{Answer, ProxiesStatus, Request, Status};
 use trunkline_units::Instant;
 
 use crate::clock;
@@ -133,10 +133,10 @@ impl GatewayProcess {
     pub fn wait_until_up(&mut self, end: Instant, stopped: impl Fn() -> bool) -> Result<(), GatewayError> {
         let begin = clock::now();
         loop {
-            let state = match control::ask(&self.socket, "status") {
+            let state = match control::ask(&self.socket, Request::Status) {
+                Ok(Answer::Status(status)) => control::lanes_not_up(&status),
                 // Proxies have no lanes.
-                Ok(_) if self.command == "proxy" => Vec::new(),
-                Ok(status) => control::lanes_not_up(&status),
+                Ok(_) => Vec::new(),
                 Err(error) => vec![error.to_string()],
             };
             if state.is_empty() {
@@ -185,17 +185,33 @@ impl GatewayProcess {
         self.pid().map(|pid| read(pid).map_err(|source| self.failed(source))).transpose()
     }
 
-    /// What it says of itself, as `trunkline status --json` prints it.
-    pub fn status(&self) -> Result<Value, GatewayError> {
-        self.ask("status")
+    /// What a gateway says of itself.
+    pub fn status(&self) -> Result<Status, GatewayError> {
+        match self.ask(Request::Status)? {
+            Answer::Status(status) => Ok(*status),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// What a process of proxies alone says of itself.
+    pub fn proxies_status(&self) -> Result<ProxiesStatus, GatewayError> {
+        match self.ask(Request::Status)? {
+            Answer::Proxies(status) => Ok(*status),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn unexpected(&self, answer: &Answer) -> GatewayError {
+        let reason = format!("its answer is none to the request: {answer:?}");
+        GatewayError::Silent { gateway: self.name.clone(), reason }
     }
 
     /// Has it read its file again.
     pub fn reload(&self) -> Result<(), GatewayError> {
-        self.ask("reload").map(drop)
+        self.ask(Request::Reload).map(drop)
     }
 
-    fn ask(&self, request: &str) -> Result<Value, GatewayError> {
+    fn ask(&self, request: Request) -> Result<Answer, GatewayError> {
         control::ask(&self.socket, request)
             .map_err(|error| GatewayError::Silent { gateway: self.name.clone(), reason: error.to_string() })
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use trunkline_status::Status;
 
 use super::configuration::{self, GatewaySetup};
 use super::{Plan, SceneError};
@@ -102,7 +102,7 @@ impl Gateways {
     }
 
     /// What a gateway says of itself, as `trunkline status --json` prints it.
-    pub fn status(&self, gateway: Gateway) -> Result<Value, SceneError> {
+    pub fn status(&self, gateway: Gateway) -> Result<Status, SceneError> {
         Ok(self.running[gateway as usize].status()?)
     }
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use trunkline_gateway::config::{Config, RUN_DIRECTORY};
-use trunkline_gateway::control::{Answer, ControlError, Request, ask, remove_stale};
-use trunkline_gateway::status::Status;
 use trunkline_schema::{ProxyFile, Source};
+use trunkline_service::control::{ControlError, ask, remove_stale};
+use trunkline_status::{Answer, ProxiesStatus, Request, Status};
 
 use super::proxy::control_socket;
 use crate::cli::InstanceArguments;
@@ -67,7 +67,7 @@ fn only_socket() -> Result<PathBuf, Failure> {
 }
 
 fn request(arguments: &InstanceArguments, request: Request) -> Result<Answer, Failure> {
-    ask(&socket(arguments)?, request).map_err(|error| control_failure(&error))
+    ask(&socket(arguments)?, &request).map_err(|error| control_failure(&error))
 }
 
 /// An error of the control socket, as a failure of the command.
@@ -84,12 +84,12 @@ pub(super) fn control_failure(error: &ControlError) -> Failure {
 pub(super) enum State {
     Gateway(Box<Status>),
     /// Of a process that runs proxies alone.
-    Proxies(Box<trunkline_proxy::Status>),
+    Proxies(Box<ProxiesStatus>),
 }
 
 /// Requests the state of a daemon, with its flows or without.
 pub(super) fn state(socket: &Path, request: Request) -> Result<State, Failure> {
-    match ask(socket, request).map_err(|error| control_failure(&error))? {
+    match ask(socket, &request).map_err(|error| control_failure(&error))? {
         Answer::Status(status) => Ok(State::Gateway(status)),
         Answer::Proxies(status) => Ok(State::Proxies(status)),
         Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use trunkline_proxy::{ProxyStatus, Status, Totals};
+use trunkline_status::{ProxiesStatus, ProxyStatus, ProxyTotals};
 
 use super::rates::Between;
 
 /// The state `now` of a process that runs proxies alone, with rates since `before`.
-pub(super) fn table(before: &Status, now: &Status) -> String {
+pub(super) fn table(before: &ProxiesStatus, now: &ProxiesStatus) -> String {
     let mut text = format!("{}: up for {:.0} s, version {}\n", now.name, now.uptime_s, now.version);
     text += &rows(Some(before), now);
     if let Some(between) = Between::proxies(before, now) {
@@ -20,7 +20,7 @@ pub(super) fn table(before: &Status, now: &Status) -> String {
 }
 
 /// How connections were refused or ended for want of something, each with its count.
-pub(super) fn endings(totals: &Totals) -> [(&'static str, u64); 11] {
+pub(super) fn endings(totals: &ProxyTotals) -> [(&'static str, u64); 11] {
     [
         ("refused", totals.refused),
         ("unreachable", totals.unreachable),
@@ -46,7 +46,7 @@ pub(super) fn link_rate(proxy_rate: u64, is_measured: bool) -> String {
 }
 
 /// What all proxies have done, and a line for each of them.
-pub(super) fn rows(before: Option<&Status>, now: &Status) -> String {
+pub(super) fn rows(before: Option<&ProxiesStatus>, now: &ProxiesStatus) -> String {
     let totals = &now.totals;
     let mut text = format!(
         "connections: {} open, {} being opened, {} opened since the start\n",
@@ -89,7 +89,7 @@ pub(super) fn rows(before: Option<&Status>, now: &Status) -> String {
 }
 
 /// The same proxy in an earlier state.
-pub(super) fn earlier<'s>(status: &'s Status, now: &ProxyStatus) -> Option<&'s ProxyStatus> {
+pub(super) fn earlier<'s>(status: &'s ProxiesStatus, now: &ProxyStatus) -> Option<&'s ProxyStatus> {
     status.proxies.iter().find(|old| old.name == now.name)
 }
 
@@ -118,17 +118,24 @@ fn row(text: &mut String, last: Option<(&ProxyStatus, Between)>, now: &ProxyStat
 
 #[cfg(test)]
 mod tests {
-    use trunkline_proxy::{ProxyCounts, Totals};
+    use trunkline_status::{ProxyCounts, ProxyTotals};
 
     use super::*;
 
-    fn status(uptime_s: f64, delivered: u64) -> Status {
+    fn status(uptime_s: f64, delivered: u64) -> ProxiesStatus {
         let counts =
             ProxyCounts { open: 2, delivered, held: 64_000, rate: 7_900_000, ..ProxyCounts::default() };
         let cell =
             ProxyStatus { name: "cell".to_owned(), mode: "path-tail".to_owned(), is_measured: true, counts };
-        let totals = Totals { open: 2, refused: 3, ..Totals::default() };
-        Status { name: "lte".to_owned(), pid: 7, uptime_s, totals, proxies: vec![cell], ..Status::default() }
+        let totals = ProxyTotals { open: 2, refused: 3, ..ProxyTotals::default() };
+        ProxiesStatus {
+            name: "lte".to_owned(),
+            pid: 7,
+            uptime_s,
+            totals,
+            proxies: vec![cell],
+            ..ProxiesStatus::default()
+        }
     }
 
     #[test]
@@ -146,7 +153,7 @@ mod tests {
 
     #[test]
     fn states_of_two_processes_give_no_rates() {
-        let after = Status { pid: 8, ..status(12.0, 2_000_000) };
+        let after = ProxiesStatus { pid: 8, ..status(12.0, 2_000_000) };
         let table = table(&status(10.0, 0), &after);
         assert!(table.contains("restarted in between") && !table.contains("8.0 "), "{table}");
     }

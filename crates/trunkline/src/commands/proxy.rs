@@ -7,9 +7,10 @@ use serde::Serialize;
 use trunkline_gateway::config::RUN_DIRECTORY;
 use trunkline_gateway::log::Log;
 use trunkline_gateway::privilege::{Keep, drop_privileges};
-use trunkline_proxy::{Plan, Proxy, ProxyError, Status};
+use trunkline_proxy::{Plan, Proxy, ProxyError};
 use trunkline_schema::{FailMode, MetricsListen, Mistakes, ProxyFile, ProxyMode, RateSource, Source};
 use trunkline_service::{MetricsAt, Server};
+use trunkline_status::ProxiesStatus;
 
 use super::site::{LOG_GRACE, send_log_to};
 use crate::cli::{LogFormat, ProxyArguments};
@@ -39,7 +40,7 @@ pub(crate) fn proxy(arguments: &ProxyArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn run(path: &Path, file: &ProxyFile, log: &Log) -> Result<Status, Failure> {
+fn run(path: &Path, file: &ProxyFile, log: &Log) -> Result<ProxiesStatus, Failure> {
     let socket = control_socket(path, file);
     let metrics = file.metrics.as_ref().map(|metrics| match &metrics.listen.0 {
         MetricsListen::Tcp(address) => MetricsAt::Tcp(*address),

@@ -5,7 +5,7 @@
 //! acknowledgements. So a rate here is a difference of byte counters over a time, and only lanes that have sent enough
 //! have a queue in the core.
 
-use trunkline_gateway::status::{Lane, Status};
+use trunkline_status::{Lane, Status};
 
 /// Full segments that a lane must send between two states before its round-trip time indicates a queue: with fewer, the
 /// receiver may have delayed its acknowledgements.
@@ -22,7 +22,10 @@ impl Between {
     }
 
     /// The same of proxies.
-    pub(super) fn proxies(before: &trunkline_proxy::Status, now: &trunkline_proxy::Status) -> Option<Self> {
+    pub(super) fn proxies(
+        before: &trunkline_status::ProxiesStatus,
+        now: &trunkline_status::ProxiesStatus,
+    ) -> Option<Self> {
         Between::readings((before.pid, before.uptime_s), (now.pid, now.uptime_s))
     }
 
@@ -90,7 +93,7 @@ pub(super) fn earlier<'s>(lanes: &'s [Lane], now: &Lane) -> Option<&'s Lane> {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_gateway::status::LaneState;
+    use trunkline_status::LaneState;
 
     use super::*;
 

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use trunkline_gateway::config::Encryption;
-use trunkline_gateway::control::Request;
-use trunkline_gateway::status::{Class, EdgePacing, Lane, LaneState, PathShare, Peer, Status, Tun};
 use trunkline_schema::count;
+use trunkline_status::Request;
+use trunkline_status::{Class, EdgePacing, Lane, LaneState, PathShare, Peer, Status, Tun};
 
 use super::control::{State, socket, state};
 use super::proxies;
@@ -52,12 +51,10 @@ fn table(before: &Status, now: &Status) -> String {
         table.line(&format!("  dropped: {}", drops.join("; ")));
     }
     for peer in &status.peers {
-        let encryption = if peer.encryption == Encryption::None { ", IN CLEAR" } else { "" };
+        let encryption = if peer.in_clear() { ", IN CLEAR" } else { "" };
         table.line("");
         table.line(&format!("peer {}{encryption}: {}", peer.name, peer.routes.join(", ")));
-        let refused = peer.received.refused_forged_source
-            + peer.received.refused_malformed
-            + peer.received.refused_bad_offload;
+        let refused = peer.received.refused();
         table.line(&format!(
             "  received {} packets, {} bytes; {refused} packets refused{}",
             peer.received.packets,
@@ -324,7 +321,7 @@ fn paths(table: &mut Table, peer: &Peer) {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_gateway::status::{ClassHandover, Path, Uplink, UplinkState};
+    use trunkline_status::{ClassHandover, Path, Uplink, UplinkState};
 
     use super::*;
 

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use trunkline_status::{Class, Lane, Peer};
 use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::privilege;
@@ -46,28 +46,20 @@ pub(crate) fn wait_for(what: &str, intended: Duration, gateways: &Gateways, mut 
 }
 
 /// The peer of a gateway's status; each has one in these scenes.
-pub(crate) fn peer(gateways: &Gateways, gateway: Gateway) -> Value {
-    gateways.status(gateway).expect("a status")["peers"][0].clone()
+pub(crate) fn peer(gateways: &Gateways, gateway: Gateway) -> Peer {
+    gateways.status(gateway).expect("a status").peers.swap_remove(0)
 }
 
-pub(crate) fn class(gateways: &Gateways, gateway: Gateway, name: &str) -> Value {
+pub(crate) fn class(gateways: &Gateways, gateway: Gateway, name: &str) -> Class {
     let peer = peer(gateways, gateway);
-    let classes = peer["classes"].as_array().expect("classes").clone();
-    classes
-        .into_iter()
-        .find(|class| class["name"] == name)
-        .unwrap_or_else(|| panic!("no class {name}: {peer}"))
-}
-
-fn lanes(peer: &Value) -> Vec<Value> {
-    peer["lanes"].as_array().cloned().unwrap_or_default()
+    peer.class(name).unwrap_or_else(|| panic!("no class {name}: {peer:?}")).clone()
 }
 
 /// The first lane that a class rides on.
-pub(crate) fn lane(gateways: &Gateways, gateway: Gateway, class_name: &str) -> Value {
-    let group = class(gateways, gateway, class_name)["lane_group"].clone();
-    let mut lanes = lanes(&peer(gateways, gateway)).into_iter();
-    lanes.find(|lane| lane["lane_group"] == group).unwrap_or_else(|| panic!("no lane for {class_name}"))
+pub(crate) fn lane(gateways: &Gateways, gateway: Gateway, class_name: &str) -> Lane {
+    let peer = peer(gateways, gateway);
+    let lane = peer.class(class_name).and_then(|class| peer.lanes_of(class).next());
+    lane.unwrap_or_else(|| panic!("no lane for {class_name}: {peer:?}")).clone()
 }
 
 /// Lanes of the default classes: two of `interactive`, four of `tcp`, one of `other`.
@@ -75,7 +67,7 @@ pub(crate) const LANES: usize = 7;
 
 pub(crate) fn lanes_up(gateways: &Gateways, gateway: Gateway) -> usize {
     let Ok(status) = gateways.status(gateway) else { return 0 };
-    lanes(&status["peers"][0]).iter().filter(|lane| lane["state"] == "up").count()
+    status.peers[0].lanes_up()
 }
 
 /// Runs `ip` at a host.

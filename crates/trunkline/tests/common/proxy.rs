@@ -10,13 +10,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, Protocol, RawProtocol, SendFlags, SocketType, sockopt};
-use serde_json::Value;
 use trunkline_netlink::{Family, PacketFilter};
 use trunkline_packet::{TcpFlags, build};
+use trunkline_status::ProxiesStatus;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::{privilege, procfs};
 
-use super::site::{Directory, PROGRAM, status, until};
+use super::site::{Directory, PROGRAM, proxies_status, until};
 
 /// The client is behind the proxy. IPv4, then IPv6.
 pub(crate) const CLIENT: [&str; 2] = ["10.1.0.2", "fd00:1::2"];
@@ -89,8 +89,8 @@ impl Scene {
     }
 
     /// What the proxy says of itself.
-    pub(crate) fn status(&self) -> Value {
-        status(&self.socket())
+    pub(crate) fn status(&self) -> ProxiesStatus {
+        proxies_status(&self.socket())
     }
 
     pub(crate) fn log(&self) -> String {
@@ -133,7 +133,7 @@ impl Scene {
     }
 
     /// Ends the proxy; its counts.
-    pub(crate) fn end(&self, mut process: Process) -> Value {
+    pub(crate) fn end(&self, mut process: Process) -> ProxiesStatus {
         let ended = process.terminate(Duration::from_secs(10)).expect("its end");
         assert_eq!(ended.code(), Some(0), "{}", self.log());
         serde_json::from_str(&fs::read_to_string(self.directory.0.join("out")).expect("its counts"))
@@ -205,10 +205,6 @@ pub(crate) fn connection(from: &Host, to: SocketAddr, listener: &TcpListener) ->
     let (far, _) = listener.accept().expect("a connection");
     far.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
     (near, far)
-}
-
-pub(crate) fn number(status: &Value, name: &str) -> u64 {
-    status[name].as_u64().unwrap_or_else(|| panic!("no {name}: {status}"))
 }
 
 /// Sends `bytes` and closes; how long the other end took to have everything.

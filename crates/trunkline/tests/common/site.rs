@@ -1,14 +1,13 @@
 //! One gateway without a peer, with a file that the test writes.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use trunkline_service::control::{ControlError, ask_within};
+use trunkline_status::{Answer, ProxiesStatus, Request, Status};
 use trunkline_testbed::namespace::{Host, Process};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
@@ -56,7 +55,7 @@ impl Directory {
         let mut process = host.command(command).expect("it starts");
         until("the gateway answers", || {
             assert_eq!(process.try_wait().expect("its state"), None, "it ended");
-            ask(&self.socket(site), "status").is_ok()
+            ask(&self.socket(site), Request::Status).is_ok()
         });
         process
     }
@@ -69,17 +68,24 @@ impl Drop for Directory {
 }
 
 /// Asks a gateway, which has 15 s to answer.
-pub(crate) fn ask(socket: &Path, request: &str) -> std::io::Result<Value> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(Duration::from_secs(15)))?;
-    writeln!(stream, "{{\"request\":\"{request}\"}}")?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+pub(crate) fn ask(socket: &Path, request: Request) -> Result<Answer, ControlError> {
+    ask_within(socket, &request, Duration::from_secs(15))
 }
 
-pub(crate) fn status(socket: &Path) -> Value {
-    ask(socket, "status").expect("it answers")
+/// What a gateway says of itself.
+pub(crate) fn status(socket: &Path) -> Status {
+    match ask(socket, Request::Status) {
+        Ok(Answer::Status(status)) => *status,
+        other => panic!("no status of a gateway: {other:?}"),
+    }
+}
+
+/// What a process of proxies alone says of itself.
+pub(crate) fn proxies_status(socket: &Path) -> ProxiesStatus {
+    match ask(socket, Request::Status) {
+        Ok(Answer::Proxies(status)) => *status,
+        other => panic!("no status of proxies: {other:?}"),
+    }
 }
 
 /// Waits until `done`, for at most 30 s.

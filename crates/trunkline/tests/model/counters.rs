@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trunkline_gateway::status::Status;
+use trunkline_status::Status;
 
 /// Counters by name.
 pub(crate) type Counters = BTreeMap<String, u64>;

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use trunkline_gateway::control::{self, Answer, Request};
-use trunkline_gateway::status::{LaneState, Status};
+use trunkline_service::control;
+use trunkline_status::{Answer, LaneState, Request, Status};
 use trunkline_testbed::namespace::Process;
 
 use crate::common::site::{Directory, PROGRAM};
@@ -210,7 +210,7 @@ impl World {
     }
 
     fn ask(&self, site: Site, request: Request) -> Result<Answer, String> {
-        control::ask(&self.file(site, "sock"), request).map_err(text)
+        control::ask(&self.file(site, "sock"), &request).map_err(text)
     }
 
     fn status(&self, site: Site) -> Result<Status, String> {

@@ -58,7 +58,7 @@ fn a_frame_of_proxies_alone_is_this() {
 fn a_gateway_with_proxies_has_a_fourth_pane() {
     let with = |step| {
         let proxies = Some(sample::proxies(step));
-        trunkline_gateway::status::Status { proxies, ..sample::status(step) }
+        trunkline_status::Status { proxies, ..sample::status(step) }
     };
     let view = View::new(Some(&with(0)), &with(1));
     let text = plain(&view, INTERVAL, 100);

@@ -29,7 +29,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::layout::Rect;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use trunkline_gateway::control::Request;
+use trunkline_status::Request;
 
 use super::control::{State, socket, state};
 use crate::cli::TopArguments;

@@ -7,9 +7,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use trunkline_gateway::config::Encryption;
-use trunkline_gateway::status::{Class, Flow, Lane, LaneState, Peer, Status, Tun};
-use trunkline_proxy::ProxyStatus;
+use trunkline_status::ProxyStatus;
+use trunkline_status::{Class, Flow, Lane, LaneState, Peer, Status, Tun};
 
 use super::ui::Pane;
 use crate::commands::control::State;
@@ -165,8 +164,8 @@ impl View {
 
     /// That of a process that runs proxies alone.
     pub(super) fn of_proxies(
-        before: Option<&trunkline_proxy::Status>,
-        now: &trunkline_proxy::Status,
+        before: Option<&trunkline_status::ProxiesStatus>,
+        now: &trunkline_status::ProxiesStatus,
     ) -> Self {
         View {
             site: now.name.clone(),
@@ -242,10 +241,10 @@ impl DeviceView {
 }
 
 impl ProxiesView {
-    fn new(before: Option<&trunkline_proxy::Status>, now: &trunkline_proxy::Status) -> Self {
+    fn new(before: Option<&trunkline_status::ProxiesStatus>, now: &trunkline_status::ProxiesStatus) -> Self {
         let last = before.and_then(|before| Some((before, Between::proxies(before, now)?)));
         let totals = &now.totals;
-        let rate = |count: fn(&trunkline_proxy::Totals) -> u64| {
+        let rate = |count: fn(&trunkline_status::ProxyTotals) -> u64| {
             last.map(|(before, between)| between.rate(count(&before.totals), count(totals)))
         };
         let failures = last.map(|(before, between)| {
@@ -274,7 +273,7 @@ impl ProxiesView {
 impl ProxyView {
     fn new(last: Option<(&ProxyStatus, Between)>, now: &ProxyStatus) -> Self {
         let counts = &now.counts;
-        let rate = |count: fn(&trunkline_proxy::ProxyCounts) -> u64| {
+        let rate = |count: fn(&trunkline_status::ProxyCounts) -> u64| {
             last.map(|(before, between)| between.rate(count(&before.counts), count(counts)))
         };
         ProxyView {
@@ -321,12 +320,9 @@ impl PeerView {
         });
         PeerView {
             name: now.name.clone(),
-            in_clear: now.encryption == Encryption::None,
+            in_clear: now.in_clear(),
             received: rate(|peer| peer.received.bytes).map(|bytes| bytes * 8.0),
-            refused: rate(|peer| {
-                let received = &peer.received;
-                received.refused_malformed + received.refused_bad_offload + received.refused_forged_source
-            }),
+            refused: rate(|peer| peer.received.refused()),
             classes: classes.collect(),
             lanes: lanes.collect(),
             flows: flows.collect(),

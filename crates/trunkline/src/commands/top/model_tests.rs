@@ -148,7 +148,7 @@ fn proxies_have_rates_of_the_interval_and_the_failure_that_most_connections_met(
 #[test]
 fn proxies_of_another_process_or_a_gateway_before_have_no_rates() {
     let (before, now) = (sample::proxies(0), sample::proxies(1));
-    let other = trunkline_proxy::Status { pid: 1, ..before };
+    let other = trunkline_status::ProxiesStatus { pid: 1, ..before };
     let view = View::of_proxies(Some(&other), &now).proxies.expect("they");
     assert_eq!((view.opened, view.failed, view.proxies[1].delivered), (None, None, None));
     let gateway = State::Gateway(Box::new(sample::status(0)));

@@ -1,8 +1,7 @@
 //! Two states of a gateway, and of proxies, ten seconds apart, for the tests.
 
-use trunkline_gateway::config::Encryption;
-use trunkline_gateway::status::{Class, Flow, Lane, LaneState, Peer, Received, Sojourn, Status, Tun};
-use trunkline_proxy::{ProxyCounts, ProxyStatus, Totals};
+use trunkline_status::{Class, Flow, Lane, LaneState, Peer, Received, Sojourn, Status, Tun};
+use trunkline_status::{ProxyCounts, ProxyStatus, ProxyTotals};
 
 fn sojourn(at_1_ms: u64, at_16_ms: u64) -> Sojourn {
     let mut buckets = vec![0; 26];
@@ -128,7 +127,7 @@ pub(super) fn status(ten_seconds: u64) -> Status {
         peers: vec![Peer {
             name: "b".to_owned(),
             public_key: "key of b".to_owned(),
-            encryption: Encryption::Tls,
+            encryption: "tls".to_owned(),
             received,
             classes: vec![quiet("interactive", "fq-codel"), tcp(ten_seconds), quiet("other", "codel")],
             lanes: vec![Lane { retransmits: 0, ..lane("interactive", 0) }, lane("tcp", ten_seconds), waiting],
@@ -144,7 +143,7 @@ pub(super) fn status(ten_seconds: u64) -> Status {
 }
 
 /// Proxies, after `ten_seconds` times ten seconds.
-pub(super) fn proxies(ten_seconds: u64) -> trunkline_proxy::Status {
+pub(super) fn proxies(ten_seconds: u64) -> trunkline_status::ProxiesStatus {
     let proxy = |name: &str, mode: &str, counts| ProxyStatus {
         name: name.to_owned(),
         mode: mode.to_owned(),
@@ -162,7 +161,7 @@ pub(super) fn proxies(ten_seconds: u64) -> trunkline_proxy::Status {
         tail_dropped: 8_100 + 20 * ten_seconds,
         ..ProxyCounts::default()
     };
-    let totals = Totals {
+    let totals = ProxyTotals {
         open: 41,
         opening: 2,
         opened: 880 + 23 * ten_seconds,
@@ -170,9 +169,9 @@ pub(super) fn proxies(ten_seconds: u64) -> trunkline_proxy::Status {
         timed_out: 1 + ten_seconds,
         bytes_from_clients: 90_000_000 + 1_250_000 * ten_seconds,
         bytes_from_servers: 1_000_000_000 + 14_200_000 * ten_seconds,
-        ..Totals::default()
+        ..ProxyTotals::default()
     };
-    trunkline_proxy::Status {
+    trunkline_status::ProxiesStatus {
         problem: None,
         name: "lte".to_owned(),
         version: "0.1.0".to_owned(),
