@@ -15,7 +15,7 @@ use trunkline_trunk::{ArrivalReport, CongestionControl};
 use trunkline_units::Rate;
 
 const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
-const OPERATION: &str = include_str!("../../../docs/operation.md");
+const STATUS_PAGE: &str = include_str!("../../../docs/status.md");
 const WIRE_FORMAT: &str = include_str!("../../../docs/wire-format.md");
 
 /// The keys that a parser knows in the table around `___`, as it says itself when asked for another.
@@ -253,12 +253,12 @@ fn every_metric_is_documented_with_its_type_and_no_other() {
         let mut cells = line.strip_prefix("| `trunkline_")?.split(" | ");
         Some((format!("trunkline_{}", cells.next()?.trim_end_matches('`')), cells.next()?.to_owned()))
     };
-    assert_eq!(OPERATION.lines().filter_map(row).collect::<BTreeSet<_>>(), served);
+    assert_eq!(STATUS_PAGE.lines().filter_map(row).collect::<BTreeSet<_>>(), served);
 }
 
 #[test]
 fn every_reason_for_a_drop_is_documented_and_no_other() {
-    let row = OPERATION.lines().find(|line| line.starts_with("| `trunkline_class_dropped_packets_total`"));
+    let row = STATUS_PAGE.lines().find(|line| line.starts_with("| `trunkline_class_dropped_packets_total`"));
     let (_, reasons) =
         row.and_then(|row| row.split_once("every reason: ")).expect("the row with the reasons");
     let documented: BTreeSet<&str> = reasons.split('`').skip(1).step_by(2).collect();

@@ -72,8 +72,8 @@ fn row(page: &str, begins: &str, skip: usize, read: fn(&str) -> Vec<usize>) -> R
 
 /// The pages that say how the claims came out are of these claims: neither more nor fewer, and both the same.
 #[test]
-fn the_verdicts_in_the_readme_and_in_the_documentation_are_of_the_claims_in_the_files() {
-    let (readme, verdicts) = (page("README.md"), page("docs/verdicts.md"));
+fn the_verdicts_of_both_pages_are_of_the_claims_in_the_files() {
+    let (papers, verdicts) = (page("docs/papers/README.md"), page("docs/verdicts.md"));
     let documents: Vec<Document> =
         files().iter().map(|file| Document::read(file).expect("a sound file")).collect();
     let mut all: Row = [vec![0; 3], vec![0; 3], vec![0; 3]];
@@ -86,7 +86,7 @@ fn the_verdicts_in_the_readme_and_in_the_documentation_are_of_the_claims_in_the_
         ("| Cangialosi et al.", "bundler2021"),
         ("| RFC 9743", "rfc9743"),
     ] {
-        let said = row(&readme, name, 1, listed);
+        let said = row(&papers, name, 1, listed);
         assert_eq!(said, row(&verdicts, &format!("| {paper} "), 2, marked), "{paper}");
         let all_experiments = documents.iter().map(Document::experiment);
         let experiments: Vec<_> =
@@ -103,7 +103,7 @@ fn the_verdicts_in_the_readme_and_in_the_documentation_are_of_the_claims_in_the_
             sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         }
     }
-    assert_eq!(row(&readme, "| all ", 1, listed), all);
+    assert_eq!(row(&papers, "| all ", 1, listed), all);
 }
 
 /// `17 hold, 48 for some set-up, 8 for none`, `17, 48, 8`, or `–`.
@@ -118,14 +118,14 @@ fn is_explanation(line: &str, id: &str) -> bool {
     line.starts_with(&format!("- `{id}`, ")) && line.contains(" of ")
 }
 
-/// The README says of the settings of unknowns what the verdicts say, and these count what the experiments ask that they explain.
+/// The page of the papers says of the settings of unknowns what the verdicts say, and these count what the experiments ask that they explain.
 #[test]
-fn the_set_ups_in_the_readme_are_those_of_the_verdicts_and_of_experiments_with_unknowns() {
-    let (readme, verdicts) = (page("README.md"), page("docs/verdicts.md"));
+fn the_set_ups_on_the_papers_page_are_those_of_the_verdicts_and_of_experiments_with_unknowns() {
+    let (papers, verdicts) = (page("docs/papers/README.md"), page("docs/verdicts.md"));
     let after = |page: &str, head: &str| -> String {
         page[page.find(head).unwrap_or_else(|| panic!("no {head}"))..].to_owned()
     };
-    let readme = after(&readme, "for some set-up, for none |");
+    let papers = after(&papers, "for some set-up, for none |");
     let table = after(&verdicts, "over all set-ups");
     let documents: Vec<Document> =
         files().iter().map(|file| Document::read(file).expect("a sound file")).collect();
@@ -143,7 +143,7 @@ fn the_set_ups_in_the_readme_are_those_of_the_verdicts_and_of_experiments_with_u
         ("| Bosau", "bosau2004"),
     ] {
         let [claims, values] = cells(&table, &format!("| {paper} "), 2);
-        assert_eq!(cells(&readme, name, 1), [claims.clone(), values.clone()], "{paper}");
+        assert_eq!(cells(&papers, name, 1), [claims.clone(), values.clone()], "{paper}");
         let explained: Vec<_> = documents
             .iter()
             .map(Document::experiment)

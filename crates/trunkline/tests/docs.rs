@@ -6,11 +6,12 @@
 #[path = "common/sources.rs"]
 mod sources;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use sources::sources;
 use trunkline_testbed::privilege;
 
@@ -278,6 +279,103 @@ fn the_units_user_is_given_the_key_by_every_page_that_makes_one_for_it() {
     let dist = page("dist/README.md");
     let key = format!("install -o {user} -g {group} -m 0400 /dev/stdin /etc/trunkline/a.key");
     assert!(dist.contains(&key), "dist/README.md: {key}");
+}
+
+/// All pages of the repository, by path from its root.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut pages, mut todo) = (BTreeMap::new(), vec![PathBuf::new()]);
+    while let Some(directory) = todo.pop() {
+        for entry in fs::read_dir(root.join(&directory)).expect("a directory").flatten() {
+            let path = directory.join(entry.file_name());
+            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if entry.path().is_dir() && !hidden && entry.file_name() != "target" {
+                todo.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.insert(path, fs::read_to_string(entry.path()).expect("a page"));
+            }
+        }
+    }
+    pages
+}
+
+/// The name that a heading's text has in links.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ' '));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let pages = pages();
+    let (mut links, mut anchors) = (Vec::new(), BTreeSet::new());
+    for (path, text) in &pages {
+        let mut heading: Option<String> = None;
+        for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+            match event {
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    anchors.extend(heading.take().map(|text| (path.clone(), anchor(&text))));
+                }
+                Event::Text(text) | Event::Code(text) => {
+                    if let Some(heading) = &mut heading {
+                        heading.push_str(&text);
+                    }
+                }
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    links.push((path, dest_url.into_string()));
+                }
+                _ => {}
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let is_broken = |(page, link): &&(&PathBuf, String)| {
+        let (file, place) = link.split_once('#').unwrap_or((link, ""));
+        let mut target = page.parent().unwrap_or(Path::new("")).to_owned();
+        for part in file.split('/').filter(|part| !part.is_empty()) {
+            if part == ".." {
+                target.pop();
+            } else {
+                target.push(part);
+            }
+        }
+        let target = if file.is_empty() { (*page).clone() } else { target };
+        let has_place = place.is_empty() || anchors.contains(&(target.clone(), place.to_owned()));
+        !root.join(&target).exists() || !has_place && pages.contains_key(&target)
+    };
+    let own = links.iter().filter(|(_, link)| !link.contains("://"));
+    let broken: Vec<_> = own.clone().filter(is_broken).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(own.count() > 300 && anchors.len() > 300, "{} anchors", anchors.len());
+}
+
+#[test]
+fn the_readme_is_short() {
+    assert!(page("README.md").len() <= 6_000, "{} bytes", page("README.md").len());
+}
+
+#[test]
+fn every_message_on_the_page_for_troubles_is_one_that_the_program_has() {
+    let mut files = Vec::new();
+    for krate in ["gateway", "trunkline", "trunk", "proxy"] {
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("src"), &mut files);
+    }
+    let code: Vec<String> =
+        files.iter().map(|file| fs::read_to_string(file).expect("a source file")).collect();
+    let page = page("docs/troubleshooting.md");
+    let mut messages = 0;
+    for row in page.lines().filter_map(|line| line.strip_prefix("| ")) {
+        let shown = row.split(" | ").next().unwrap_or_default();
+        // A key or a command has no space.
+        for message in shown.split('`').skip(1).step_by(2).filter(|text| text.contains(' ')) {
+            messages += 1;
+            for part in message.split('…').map(str::trim).filter(|part| !part.is_empty()) {
+                assert!(code.iter().any(|text| text.contains(part)), "nobody says {part:?}: {message}");
+            }
+        }
+    }
+    assert!(messages > 12, "{messages} messages");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whatever plain routing forwards, a trunk forwards, on real kernels: packets of every kind go from a host to another, once over
 //! plain routes and once over each kind of lane. The same packets arrive, byte by byte and in order within their flow.
-//! docs/operation.md names what differs.
+//! docs/firewalls.md names what differs.
 //!
 //! `TRUNKLINE_FORWARDING_SEED=7 cargo test -p trunkline --test forwarding` sends others.
 
