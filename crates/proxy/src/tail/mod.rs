@@ -2,13 +2,9 @@
 //! network pass here as packets.
 //!
 //! What comes from the network is judged by [`PathTail`]: accepted, it goes to the kernel, and its acknowledgement is due when the
-//! emulated link would have sent it; dropped, it goes nowhere. What the kernel sends acknowledges at most what is due. Its plain
-//! acknowledgements stay here, and those that are due leave in their place, with the right edge of the kernel's window.
+//! emulated link would have sent it; dropped, it goes nowhere. What acknowledgements say, and which leave, is [`TailFlow`]'s to decide.
 //!
 //! Segments beyond the window that has been offered end here: what an end sends against its window, the cell does not pay for.
-//!
-//! No more is ever acknowledged than the kernel has acknowledged: what it has refused would be lost. A FIN is not acknowledged before the
-//! host behind has everything ([`Tails::handle_delivered`]).
 //!
 //! SACK blocks and time stamps would tell the sender of what has come before its time, so neither is offered.
 //!
@@ -21,7 +17,8 @@ use std::net::SocketAddr;
 
 use trunkline_packet::TcpFlags;
 use trunkline_trunk::path_tail::{
-    Arrival, CellId, CellLink, DropReason, Estimate, FlowId, HostState, Limit, PathTail, SegmentAction,
+    Arrival, CellId, CellLink, DropReason, Estimate, FlowId, HostState, Limit, Offer, OwnSegment, PathTail,
+    SegmentAction, TailFlow,
 };
 use trunkline_units::{Instant, Seq};
 
@@ -63,36 +60,10 @@ pub struct TailStats {
 }
 
 #[derive(Debug)]
-struct Flow {
-    id: FlowId,
-    /// What may be acknowledged, by the emulation.
-    due: Seq,
-    /// What the kernel has acknowledged, and up to where its window reaches.
-    kernel: Option<(Seq, Seq)>,
-    /// What has been acknowledged to the network.
-    sent: Seq,
-    /// Behind the last byte that the kernel has sent.
-    front: Seq,
-    /// Of the windows that the kernel offers.
-    shift: u8,
-    /// The network's FIN has this sequence number.
-    fin: Option<Seq>,
-    /// The host behind has everything.
-    delivered: bool,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Handshake {
-    offered: Option<u8>,
-    window: u16,
-    understood: bool,
-    front: Option<Seq>,
-}
-
-#[derive(Debug)]
 enum Stage {
-    Opening(Handshake),
-    Established(Flow),
+    /// What the kernel has offered, if its SYN came first.
+    Opening(Option<Offer>),
+    Established(TailFlow),
 }
 
 #[derive(Debug)]
@@ -134,14 +105,14 @@ impl Tails {
     /// Begins a connection, before its first packet.
     pub fn open(&mut self, path: Path, cell: CellId) {
         self.close(path);
-        self.entries.insert(path, Entry { cell, stage: Stage::Opening(Handshake::default()) });
+        self.entries.insert(path, Entry { cell, stage: Stage::Opening(None) });
     }
 
     /// Forgets a connection.
     pub fn close(&mut self, path: Path) {
         if let Some(Entry { stage: Stage::Established(flow), .. }) = self.entries.remove(&path) {
-            self.emulation.close(flow.id);
-            self.paths.remove(&flow.id);
+            self.emulation.close(flow.id());
+            self.paths.remove(&flow.id());
         }
     }
 
@@ -162,45 +133,44 @@ impl Tails {
         let stats = self.stats.entry(entry.cell).or_default();
         if flags.contains(TcpFlags::SYN) {
             packet.remove_options();
-            if let Stage::Opening(handshake) = &mut entry.stage {
-                handshake.understood = packet.window_scale().is_some();
-                let (handshake, first) = (*handshake, packet.seq() + 1);
+            if let Stage::Opening(offer) = entry.stage {
+                let first = packet.seq() + 1;
                 let id = self.emulation.open(entry.cell, first);
                 self.paths.insert(id, path);
-                if handshake.front.is_some() {
-                    self.emulation.handle_offered(id, first + u32::from(handshake.window));
+                let mut flow = TailFlow::new(id, first, packet.window_scale().is_some());
+                if let Some(offer) = offer {
+                    flow.handle_offer(&mut self.emulation, offer);
                 }
-                entry.stage = Stage::Established(Flow::new(id, first, handshake));
+                entry.stage = Stage::Established(flow);
             }
             return TailAction::Pass;
         }
         let Stage::Established(flow) = &mut entry.stage else { return TailAction::Pass };
-        let (seq, payload) = (packet.seq(), packet.payload_len());
-        let end = seq + payload;
-        let mut answer = None;
-        if payload > 0 {
-            let arrival = Arrival { seq, end, bytes: packet.len() as u32, fin: false };
-            match self.emulation.handle_segment(now, flow.id, arrival) {
-                SegmentAction::Accept => stats.held += 1,
-                SegmentAction::Drop(reason) => {
-                    stats.dropped += 1;
-                    return TailAction::Drop(reason);
-                }
-                SegmentAction::OutOfWindow(again) => {
-                    stats.dropped += 1;
-                    let answer = again.and_then(|_| flow.acknowledge(&mut self.emulation, path));
-                    return TailAction::OutOfWindow(answer);
-                }
-                SegmentAction::Duplicate(again) => answer = again,
-                SegmentAction::Forward => {}
+        let (seq, bytes) = (packet.seq(), packet.len() as u32);
+        let end = seq + packet.payload_len();
+        let arrival = Arrival { seq, end, bytes, fin: flags.contains(TcpFlags::FIN) };
+        let action = flow.handle_segment(&mut self.emulation, now, arrival);
+        let mut answer = |again: Option<Seq>| {
+            let answer = again.and_then(|_| flow.acknowledge(&mut self.emulation))?;
+            Some(packet::acknowledgement(path, answer))
+        };
+        match action {
+            SegmentAction::Drop(reason) => {
+                stats.dropped += 1;
+                TailAction::Drop(reason)
             }
-        }
-        if flags.contains(TcpFlags::FIN) {
-            flow.fin = Some(end);
-        }
-        match answer.and_then(|_| flow.acknowledge(&mut self.emulation, path)) {
-            Some(acknowledgement) => TailAction::PassAndSend(acknowledgement),
-            None => TailAction::Pass,
+            SegmentAction::OutOfWindow(again) => {
+                stats.dropped += 1;
+                TailAction::OutOfWindow(answer(again))
+            }
+            SegmentAction::Duplicate(again) => {
+                answer(again).map_or(TailAction::Pass, TailAction::PassAndSend)
+            }
+            SegmentAction::Accept => {
+                stats.held += 1;
+                TailAction::Pass
+            }
+            SegmentAction::Forward => TailAction::Pass,
         }
     }
 
@@ -210,17 +180,12 @@ impl Tails {
         let flags = packet.flags();
         if flags.contains(TcpFlags::SYN) {
             packet.remove_options();
-            let (shift, front) = (packet.window_scale(), packet.seq() + 1);
+            let (shift, window, front) = (packet.window_scale(), packet.window(), packet.seq() + 1);
+            let offer = Offer { shift, window, front };
             match &mut entry.stage {
-                Stage::Opening(handshake) => {
-                    (handshake.offered, handshake.front) = (shift, Some(front));
-                    handshake.window = packet.window();
-                }
-                // The answer to a SYN of the network, which the flow began with. Scaling holds if both have offered it.
-                Stage::Established(flow) => {
-                    (flow.shift, flow.front) = (shift.unwrap_or(0), front);
-                    self.emulation.handle_offered(flow.id, packet.ack() + u32::from(packet.window()));
-                }
+                Stage::Opening(offered) => *offered = Some(offer),
+                // The answer to a SYN of the network, which the flow began with.
+                Stage::Established(flow) => flow.handle_offer(&mut self.emulation, offer),
             }
             return TailAction::Pass;
         }
@@ -228,20 +193,10 @@ impl Tails {
         if flags.contains(TcpFlags::RST) || !flags.contains(TcpFlags::ACK) {
             return TailAction::Pass;
         }
-        let edge = packet.ack() + (u32::from(packet.window()) << flow.shift);
-        flow.kernel = Some((packet.ack(), edge));
         let len = packet.payload_len() + u32::from(flags.contains(TcpFlags::FIN));
-        let end = packet.seq() + len;
-        if flow.front.before(end) {
-            flow.front = end;
-        }
-        let ack = flow.allowed();
-        // What is due later takes the newest window along.
-        if len == 0 && ack == flow.sent && self.emulation.is_waiting(flow.id) {
-            return TailAction::Swallow;
-        }
-        flow.sent = ack;
-        packet.set_ack(ack, flow.window(&mut self.emulation, ack));
+        let own = OwnSegment { seq: packet.seq(), len, ack: packet.ack(), window: packet.window() };
+        let Some(sent) = flow.handle_own(&mut self.emulation, own, false) else { return TailAction::Swallow };
+        packet.set_ack(sent.ack, sent.window);
         TailAction::Pass
     }
 
@@ -250,14 +205,14 @@ impl Tails {
         let Some(Entry { stage: Stage::Established(flow), .. }) = self.entries.get_mut(&path) else {
             return None;
         };
-        flow.delivered = true;
-        flow.acknowledge(&mut self.emulation, path)
+        let acknowledgement = flow.handle_delivered(&mut self.emulation)?;
+        Some(packet::acknowledgement(path, acknowledgement))
     }
 
     /// What the host behind does now.
     pub fn set_host(&mut self, path: Path, host: HostState) {
         if let Some(Entry { stage: Stage::Established(flow), .. }) = self.entries.get(&path) {
-            self.emulation.set_host(flow.id, host);
+            self.emulation.set_host(flow.id(), host);
         }
     }
 
@@ -273,59 +228,12 @@ impl Tails {
             let Some(Entry { cell, stage: Stage::Established(flow) }) = self.entries.get_mut(&path) else {
                 continue;
             };
-            flow.due = release.ack;
-            // If the kernel is behind, its own acknowledgement will leave at once.
-            if flow.allowed() == release.ack
-                && let Some(packet) = flow.acknowledge(&mut self.emulation, path)
-            {
+            if let Some(due) = flow.handle_release(&mut self.emulation, release.ack) {
                 self.stats.entry(*cell).or_default().released += 1;
-                return Some((path, packet));
+                return Some((path, packet::acknowledgement(path, due)));
             }
         }
         None
-    }
-}
-
-impl Flow {
-    fn new(id: FlowId, first: Seq, handshake: Handshake) -> Self {
-        let shift = handshake.offered.filter(|_| handshake.understood).unwrap_or(0);
-        Flow {
-            id,
-            due: first,
-            kernel: None,
-            sent: first,
-            front: handshake.front.unwrap_or(Seq(0)),
-            shift,
-            fin: None,
-            delivered: false,
-        }
-    }
-
-    /// What may be acknowledged now. It never goes back.
-    fn allowed(&self) -> Seq {
-        let Some((kernel, _)) = self.kernel else { return self.sent };
-        let earlier = |a: Seq, b: Seq| if a.before(b) { a } else { b };
-        let ack = match self.fin {
-            Some(_) if self.delivered => kernel,
-            _ => earlier(kernel, self.due),
-        };
-        if self.sent.before(ack) { ack } else { self.sent }
-    }
-
-    fn window(&self, emulation: &mut PathTail, ack: Seq) -> u16 {
-        let edge = self.kernel.map_or(ack, |(_, edge)| edge);
-        let edge = if self.delivered { edge } else { emulation.offer(self.id, ack, edge) };
-        let room = if ack.before(edge) { edge - ack } else { 0 };
-        (room >> self.shift).min(u32::from(u16::MAX)) as u16
-    }
-
-    /// A plain acknowledgement of what may be acknowledged; `None` before the kernel has sent any.
-    fn acknowledge(&mut self, emulation: &mut PathTail, path: Path) -> Option<Vec<u8>> {
-        self.kernel?;
-        let ack = self.allowed();
-        self.sent = ack;
-        let window = self.window(emulation, ack);
-        Some(packet::acknowledgement(path, self.front, ack, window))
     }
 }
 

@@ -1,6 +1,7 @@
 //! TCP packets that are read and changed in place, and plain acknowledgements.
 
 use trunkline_packet::{Fragment, Headers, PacketError, TcpFlags, TcpView, checksum, protocol};
+use trunkline_trunk::path_tail::Acknowledgement;
 use trunkline_units::Seq;
 
 use super::Path;
@@ -162,7 +163,7 @@ impl<'a> TcpPacket<'a> {
 }
 
 /// A plain acknowledgement from the end behind the proxy.
-pub(super) fn acknowledgement(path: Path, seq: Seq, ack: Seq, window: u16) -> Vec<u8> {
+pub(super) fn acknowledgement(path: Path, Acknowledgement { seq, ack, window }: Acknowledgement) -> Vec<u8> {
     let mut tcp = [0; 20];
     tcp[0..2].copy_from_slice(&path.behind.port().to_be_bytes());
     tcp[2..4].copy_from_slice(&path.network.port().to_be_bytes());

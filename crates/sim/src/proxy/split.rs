@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use trunkline_packet::{TcpFlags, Version, protocol};
 use trunkline_tcp::{Segment, Settings, State};
-use trunkline_trunk::path_tail::{Backlog, Estimate, Totals};
-use trunkline_units::{Instant, Seq};
+use trunkline_trunk::path_tail::{Backlog, DropReason, Estimate, Offer, SegmentAction, Totals};
+use trunkline_units::Instant;
 
-use super::tail::{Action, Offer, Paced, Tail, facing_network};
+use super::tail::{Paced, Tail, facing_network, offer_of};
 use super::{Cell, FlowKey, ProxyStats};
 use crate::agenda::Kind;
 use crate::connection::{Connection, ConnectionId, Role};
@@ -112,7 +112,7 @@ impl Split {
                 rtt: far.srtt().unwrap_or(Duration::ZERO),
             };
             totals[cell].add(&backlog, far.min_rtt());
-            tail.emulation.set_host(paced.id, backlog.host());
+            tail.emulation.set_host(paced.flow.id(), backlog.host());
         }
         tail.follow(net.now, &totals);
     }
@@ -124,7 +124,8 @@ impl Split {
         while let Some(release) = tail.emulation.poll_release(net.now) {
             let flow = tail.flow(release.flow).and_then(|flow| self.flows[flow as usize].as_mut());
             let Some(Flow { paced: Some(paced), ends, .. }) = flow else { continue };
-            if let Some(segment) = paced.release(&mut tail.emulation, release.ack) {
+            let due = paced.flow.handle_release(&mut tail.emulation, release.ack);
+            if let Some(segment) = paced.segment(due) {
                 stats.released += 1;
                 send(net, ends[0], &segment);
             }
@@ -158,29 +159,29 @@ impl Split {
         (segment.ecn_capable, segment.congestion_experienced) = packet.ecn_of_segment();
         let (end, bytes) = (flow.ends[usize::from(!inward)], packet.length());
         let mut acks = AckPolicy::Forward;
-        let mut answer = None;
+        let mut is_answered = false;
         if inward && let Some(tail) = &mut self.tail {
             if segment.payload > 0 {
                 acks = AckPolicy::Hold;
             }
             match flow.emulate(net, tail, number, (&mut segment, bytes), stats) {
-                Action::Drop => return,
-                Action::OutOfWindow(ack) => {
-                    if let Some(ack) = ack {
-                        flow.acknowledge(net, tail, ack);
+                SegmentAction::Drop(_) => return,
+                SegmentAction::OutOfWindow(answer) => {
+                    if answer.is_some() {
+                        flow.acknowledge(net, tail);
                     }
                     return;
                 }
-                Action::Duplicate(ack) => answer = ack,
-                Action::Accept => {}
+                SegmentAction::Duplicate(answer) => is_answered = answer.is_some(),
+                SegmentAction::Accept | SegmentAction::Forward => {}
             }
         }
         net.deliver_segment(end, &packet, &segment);
         net.poll_events(end);
         if inward {
             flow.flush(net, 0, (acks, self.tail.as_mut()));
-            if let (Some(tail), Some(ack)) = (&mut self.tail, answer) {
-                flow.acknowledge(net, tail, ack);
+            if is_answered && let Some(tail) = &mut self.tail {
+                flow.acknowledge(net, tail);
             }
         }
         self.relay(net, number, acks, stats);
@@ -288,7 +289,7 @@ impl Split {
             stats.recount(&mut flow.counted, 0);
             self.by_key.remove(&flow.key);
             if let (Some(tail), Some(paced)) = (&mut self.tail, &flow.paced) {
-                tail.close(paced.id);
+                tail.close(paced.flow.id());
             }
             self.flows[number as usize] = None;
             self.vacant.push(number);
@@ -305,23 +306,24 @@ impl Flow {
         number: u32,
         (segment, bytes): (&mut Segment, u32),
         stats: &mut ProxyStats,
-    ) -> Action {
+    ) -> SegmentAction {
         let mobile = self.key.1;
         if segment.flags.contains(TcpFlags::SYN) {
             if self.paced.is_none() {
                 self.paced = tail.open(number, mobile, segment, self.offered);
             }
-            return Action::Accept;
+            return SegmentAction::Forward;
         }
         let held = self.buffered(net) + u64::from(segment.payload);
-        let Some(paced) = self.paced.as_mut().filter(|paced| !paced.over) else { return Action::Accept };
+        let paced = self.paced.as_mut().filter(|paced| !paced.flow.is_delivered());
+        let Some(paced) = paced else { return SegmentAction::Forward };
         if segment.payload > 0 && held > tail.buffer(mobile) {
             stats.overflowed += 1;
-            return Action::Drop;
+            return SegmentAction::Drop(DropReason::QueueFull);
         }
         let action = paced.handle_segment(&mut tail.emulation, net.now, segment, bytes);
-        stats.dropped += u64::from(matches!(action, Action::Drop | Action::OutOfWindow(_)));
-        stats.held += u64::from(action == Action::Accept && segment.payload > 0);
+        stats.dropped += u64::from(matches!(action, SegmentAction::Drop(_) | SegmentAction::OutOfWindow(_)));
+        stats.held += u64::from(action == SegmentAction::Accept);
         action
     }
 
@@ -335,7 +337,8 @@ impl Flow {
     /// is known of paced connections only.
     fn buffered(&self, net: &NetworkState) -> u64 {
         let far = &net.connections[self.ends[1].0 as usize].endpoint;
-        let accepted = self.paced.as_ref().filter(|paced| !paced.over).map_or(0, |paced| paced.accepted);
+        let accepted = self.paced.as_ref().filter(|paced| !paced.flow.is_delivered());
+        let accepted = accepted.map_or(0, |paced| paced.accepted);
         self.deliverable(net).max(accepted.saturating_sub(far.acknowledged()))
     }
 
@@ -370,17 +373,20 @@ impl Flow {
         let Connection { endpoint, broken, .. } = &net.connections[far];
         let acknowledged = matches!(endpoint.state(), State::FinWait2 | State::TimeWait | State::Closed);
         if self.closing[1] && acknowledged && !broken {
-            (paced.fin, paced.over) = (None, true);
-            tail.close(paced.id);
+            paced.fin = None;
+            // The half that gets the FIN acknowledges all of it.
+            paced.flow.handle_delivered(&mut tail.emulation);
+            tail.close(paced.flow.id());
             net.connections[near].endpoint.handle_segment(now, &fin);
             net.poll_events(self.ends[0]);
         }
     }
 
-    /// Acknowledges this to the network, at once.
-    fn acknowledge(&mut self, net: &mut NetworkState, tail: &mut Tail, ack: Seq) {
-        let paced = self.paced.as_mut();
-        if let Some(segment) = paced.and_then(|paced| paced.release(&mut tail.emulation, ack)) {
+    /// Acknowledges to the network what may be, at once.
+    fn acknowledge(&mut self, net: &mut NetworkState, tail: &mut Tail) {
+        let Some(paced) = &mut self.paced else { return };
+        let acknowledgement = paced.flow.acknowledge(&mut tail.emulation);
+        if let Some(segment) = paced.segment(acknowledgement) {
             send(net, self.ends[0], &segment);
         }
     }
@@ -396,16 +402,14 @@ impl Flow {
         let end = self.ends[side];
         while let Some(mut segment) = net.connections[end.0 as usize].endpoint.poll_transmit(now) {
             if side == 0 && segment.flags.contains(TcpFlags::SYN) {
-                self.offered = Some(Offer::of(&segment));
+                self.offered = Some(offer_of(&segment));
             }
             if side == 0
                 && let (Some(paced), Some(tail)) = (&mut self.paced, &mut tail)
             {
-                segment = paced.rewrite(&mut tail.emulation, segment);
-                let plain = segment.sequence_len() == 0 && !segment.flags.intersects(TcpFlags::RST);
-                if plain && acks == AckPolicy::Hold && !paced.over {
-                    continue;
-                }
+                let is_answer = acks == AckPolicy::Hold;
+                let Some(sent) = paced.handle_own(&mut tail.emulation, segment, is_answer) else { continue };
+                segment = sent;
             }
             send(net, end, &segment);
         }

@@ -1,9 +1,7 @@
 //! The acknowledgements of the half that faces the network, when path tail emulation paces them (bosau2004 §3).
 //!
-//! The half itself acknowledges each segment at once, and the proxy withholds the acknowledgement. It leaves when
-//! the emulated link would have delivered the segment, with the acknowledgement number that is due then and a
-//! window with the same right edge as the half's own. Other segments of the half, such as data of the mobile node
-//! or an answer to a probe, acknowledge at most what was released.
+//! The half itself acknowledges each segment at once. What goes to the network, and when, is [`TailFlow`]'s to decide, by which a
+//! gateway's proxy goes too.
 //!
 //! The proxy withholds the FIN of the network's side from the half until the mobile node has acknowledged the
 //! proxy's FIN, because the mobile node must acknowledge a close.
@@ -13,9 +11,10 @@ use std::collections::BTreeMap;
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Recovery, Segment, Settings};
 use trunkline_trunk::path_tail::{
-    Arrival, CellId, CellLink, Estimate, FlowId, Follower, PathTail, SegmentAction, Totals,
+    Acknowledgement, Arrival, CellId, CellLink, Estimate, FlowId, Follower, Offer, OwnSegment, PathTail,
+    SegmentAction, TailFlow, Totals,
 };
-use trunkline_units::{Instant, Seq};
+use trunkline_units::Instant;
 
 use crate::NodeId;
 
@@ -46,50 +45,18 @@ pub(super) fn facing_network(settings: &Settings) -> Settings {
 /// A connection that is paced.
 #[derive(Debug)]
 pub(super) struct Paced {
-    pub(super) id: FlowId,
-    /// The first byte of data.
-    first: Seq,
-    /// The network's side said that it scales windows.
-    scales: bool,
-    /// Of the windows that are offered to the network.
-    shift: u8,
-    /// The last acknowledgement of the half.
+    pub(super) flow: TailFlow,
+    /// The last acknowledgement of the half: those that are due are like it.
     last_ack: Option<Segment>,
-    /// Behind the last byte that the half has sent.
-    front: Option<Seq>,
-    released: Seq,
     /// The network's FIN, until the mobile node has acknowledged ours.
     pub(super) fin: Option<Segment>,
-    /// The mobile node has acknowledged everything: the half speaks for itself.
-    pub(super) over: bool,
     /// Bytes that were accepted, those beyond a gap too.
     pub(super) accepted: u64,
 }
 
-/// What the half that faces the network has said in its SYN.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Offer {
-    shift: Option<u8>,
-    window: u16,
-}
-
-impl Offer {
-    /// Of a SYN of the half.
-    pub(super) const fn of(syn: &Segment) -> Self {
-        Offer { shift: syn.options.window_scale, window: syn.window }
-    }
-}
-
-/// What the proxy does with a segment from the network's side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
-    /// The half that faces the network keeps it. Its acknowledgement comes later.
-    Accept,
-    /// The half has all of it already. If there is an acknowledgement number, the acknowledgement leaves at once.
-    Duplicate(Option<Seq>),
-    Drop,
-    /// It is beyond the window: dropped too, and answered as a duplicate is.
-    OutOfWindow(Option<Seq>),
+/// Of a SYN of the half that faces the network.
+pub(super) fn offer_of(syn: &Segment) -> Offer {
+    Offer { shift: syn.options.window_scale, window: syn.window, front: syn.end() }
 }
 
 impl Paced {
@@ -100,23 +67,17 @@ impl Paced {
         now: Instant,
         segment: &mut Segment,
         bytes: u32,
-    ) -> Action {
-        let mut action = Action::Accept;
-        if segment.payload > 0 {
-            // The FIN's own place is not the emulation's affair.
-            let arrival = Arrival { seq: segment.seq, end: segment.seq + segment.payload, bytes, fin: false };
-            action = match emulation.handle_segment(now, self.id, arrival) {
-                SegmentAction::Accept | SegmentAction::Forward => {
-                    self.accepted += u64::from(segment.payload);
-                    Action::Accept
-                }
-                SegmentAction::Duplicate(ack) => Action::Duplicate(ack),
-                SegmentAction::Drop(_) => return Action::Drop,
-                SegmentAction::OutOfWindow(ack) => return Action::OutOfWindow(ack),
-            };
+    ) -> SegmentAction {
+        let has_fin = segment.flags.contains(TcpFlags::FIN);
+        let (seq, end) = (segment.seq, segment.seq + segment.payload);
+        let action = self.flow.handle_segment(emulation, now, Arrival { seq, end, bytes, fin: has_fin });
+        match action {
+            SegmentAction::Drop(_) | SegmentAction::OutOfWindow(_) => return action,
+            SegmentAction::Accept | SegmentAction::Forward => self.accepted += u64::from(segment.payload),
+            SegmentAction::Duplicate(_) => {}
         }
-        if segment.flags.contains(TcpFlags::FIN) {
-            self.fin = Some(Segment { seq: segment.seq + segment.payload, payload: 0, ..*segment });
+        if has_fin {
+            self.fin = Some(Segment { seq: end, payload: 0, ..*segment });
             segment.flags = TcpFlags(segment.flags.0 & !TcpFlags::FIN.0);
         }
         action
@@ -124,50 +85,36 @@ impl Paced {
 
     /// Whether everything before the network's FIN has come, `received` bytes being here.
     pub(super) fn is_complete(&self, received: u64) -> bool {
-        self.fin.is_some_and(|fin| fin.seq == self.first + received as u32)
+        self.fin.is_some_and(|fin| fin.seq == self.flow.first() + received as u32)
     }
 
-    /// The segment to send in place of a segment of the half.
-    pub(super) fn rewrite(&mut self, emulation: &mut PathTail, segment: Segment) -> Segment {
-        if segment.sequence_len() == 0 && !segment.flags.intersects(TcpFlags::RST) {
+    /// The segment to send in place of a segment of the half, if any. `is_answer`: it may be but the answer to a segment from the network.
+    pub(super) fn handle_own(
+        &mut self,
+        emulation: &mut PathTail,
+        segment: Segment,
+        is_answer: bool,
+    ) -> Option<Segment> {
+        if segment.flags.contains(TcpFlags::SYN) {
+            self.flow.handle_offer(emulation, offer_of(&segment));
+            return Some(segment);
+        }
+        if segment.flags.contains(TcpFlags::RST) || !segment.flags.contains(TcpFlags::ACK) {
+            return Some(segment);
+        }
+        let (len, ack, window) = (segment.sequence_len(), segment.ack, segment.window);
+        if len == 0 {
             self.last_ack = Some(segment);
         }
-        if self.front.is_none_or(|front| front.before(segment.end())) {
-            self.front = Some(segment.end());
-        }
-        if segment.flags.contains(TcpFlags::SYN) {
-            self.offer(emulation, Offer::of(&segment));
-        }
-        self.holding_back(emulation, segment, self.released)
+        let own = OwnSegment { seq: segment.seq, len, ack, window };
+        let sent = self.flow.handle_own(emulation, own, is_answer)?;
+        Some(Segment { ack: sent.ack, window: sent.window, ..segment })
     }
 
-    /// The shift holds if both sides have one; the window of a SYN is never scaled.
-    fn offer(&mut self, emulation: &mut PathTail, offer: Offer) {
-        self.shift = if self.scales { offer.shift.unwrap_or(0) } else { 0 };
-        emulation.handle_offered(self.id, self.first + u32::from(offer.window));
-    }
-
-    /// An acknowledgement whose time has come.
-    pub(super) fn release(&mut self, emulation: &mut PathTail, ack: Seq) -> Option<Segment> {
-        self.released = ack;
-        let last_ack = self.last_ack?;
-        let seq = self.front.unwrap_or(last_ack.seq);
-        Some(Segment { seq, ..self.holding_back(emulation, last_ack, ack) })
-    }
-
-    /// The same segment, acknowledging no more than `ack`, with the window's right edge where it was, unless the window is bounded.
-    fn holding_back(&mut self, emulation: &mut PathTail, segment: Segment, ack: Seq) -> Segment {
-        if self.over || !segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::SYN) {
-            return segment;
-        }
-        let ack = if ack.before(segment.ack) { ack } else { segment.ack };
-        let edge = segment.ack + (u32::from(segment.window) << self.shift);
-        let offered = emulation.offer(self.id, ack, edge);
-        if ack == segment.ack && offered == edge {
-            return segment;
-        }
-        let window = ((offered - ack) >> self.shift).min(u32::from(u16::MAX)) as u16;
-        Segment { ack, window, ..segment }
+    /// As a segment.
+    pub(super) fn segment(&self, acknowledgement: Option<Acknowledgement>) -> Option<Segment> {
+        let Acknowledgement { seq, ack, window } = acknowledgement?;
+        Some(Segment { seq, ack, window, ..self.last_ack? })
     }
 }
 
@@ -208,21 +155,14 @@ impl Tail {
             self.emulation.open(*id, first)
         };
         self.flows.insert(id, flow);
-        let scales = syn.options.window_scale.is_some();
         let mut paced = Paced {
-            id,
-            first,
-            scales,
-            shift: 0,
+            flow: TailFlow::new(id, first, syn.options.window_scale.is_some()),
             last_ack: None,
-            front: None,
-            released: first,
             fin: None,
-            over: false,
             accepted: 0,
         };
         if let Some(offered) = offered {
-            paced.offer(&mut self.emulation, offered);
+            paced.flow.handle_offer(&mut self.emulation, offered);
         }
         Some(paced)
     }
