@@ -11,6 +11,30 @@ pub use trunkline_engine::outcome::{Outcome, SeriesOutcome};
 /// The point of a sweep: for each axis, the name of its value there.
 pub type Point = IndexMap<String, String>;
 
+/// The axis of results along which settings of unknowns lie.
+pub const SETTING_AXIS: &str = "setting";
+
+/// An unknown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnknownAnswer {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub label: String,
+    /// What is plausible: `1 to 10 Mbit/s, by ratio`.
+    pub plausible: String,
+    /// Choices that have no order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Vec<String>>,
+    /// What the file has.
+    pub chosen: Option<String>,
+    /// Why that is plausible.
+    pub why: String,
+    /// The paper's other experiments that have it had the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
+}
+
 /// A point that an engine cannot carry out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {

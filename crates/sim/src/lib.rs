@@ -14,6 +14,7 @@ mod duplication;
 mod fragmentation;
 pub mod gateway;
 mod icmp;
+mod icmp_errors;
 #[cfg(test)]
 #[path = "../../trunk/tests/common/lane_script.rs"]
 mod lane_script;

@@ -10,11 +10,8 @@
 
 use std::time::Duration;
 
-use trunkline_units::Instant;
-
-use crate::endpoint::Endpoint;
-use crate::settings::{DelayedAck, Settings};
-use crate::timers::{MILLISECOND, after, nanos, since};
+use crate::settings::Settings;
+use crate::timers::{MILLISECOND, nanos};
 
 /// The longest delay (`TCP_DELACK_MAX`, less than the least RTO), ms.
 const LONGEST: u64 = 199;
@@ -45,7 +42,7 @@ impl Quick {
         self.0 = self.0 & Self::PING_PONG | self.left().max(segments.min(!Self::PING_PONG));
     }
 
-    fn left(self) -> u8 {
+    pub(crate) fn left(self) -> u8 {
         self.0 & !Self::PING_PONG
     }
 
@@ -64,25 +61,25 @@ impl Quick {
 
     /// This side's answers carry its acknowledgements.
     #[inline]
-    fn is_ping_pong(self) -> bool {
+    pub(crate) fn is_ping_pong(self) -> bool {
         self.0 & Self::PING_PONG != 0
     }
 
     #[inline]
-    fn set_ping_pong(&mut self, on: bool) {
+    pub(crate) fn set_ping_pong(&mut self, on: bool) {
         self.0 = self.left() | if on { Self::PING_PONG } else { 0 };
     }
 }
 
 /// An adaptive delay, ms; 0 before the first data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct AckDelay(u16);
+pub(crate) struct AckDelay(pub(crate) u16);
 
 impl AckDelay {
     /// Data has come `gap` ns after the last. Returns whether it is the first, or the peer has been silent for longer than the
     /// RTO.
     #[inline]
-    fn arrival(&mut self, gap: u64, rto: impl Fn() -> u64, shortest: u16) -> bool {
+    pub(crate) fn arrival(&mut self, gap: u64, rto: impl Fn() -> u64, shortest: u16) -> bool {
         if self.0 == 0 {
             self.0 = shortest;
             return true;
@@ -101,7 +98,7 @@ impl AckDelay {
 
     /// The delay of a segment's acknowledgement, ns. A round trip bounds a delay beyond the shortest. `answers`: the side is in
     /// ping-pong mode, or the segment ends a write.
-    fn delay(self, answers: bool, srtt: Option<Duration>, shortest: u16) -> u64 {
+    pub(crate) fn delay(self, answers: bool, srtt: Option<Duration>, shortest: u16) -> u64 {
         let (mut delay, shortest) = (u64::from(self.0), u64::from(shortest));
         if delay > shortest {
             let longest = if answers { LONGEST } else { LONGEST_ONE_WAY };
@@ -112,116 +109,8 @@ impl AckDelay {
     }
 
     /// The timer has run out.
-    fn double(&mut self, rto: u64) {
+    pub(crate) fn double(&mut self, rto: u64) {
         self.0 = (2 * u64::from(self.0)).min(rto / MILLISECOND).min(u64::from(u16::MAX)) as u16;
-    }
-}
-
-fn millis(duration: Duration) -> u16 {
-    u16::try_from(duration.as_millis()).unwrap_or(u16::MAX)
-}
-
-impl Endpoint {
-    /// The shortest of adaptive delays, ms.
-    #[inline]
-    fn shortest_delay(&self) -> Option<u16> {
-        self.settings.delayed_ack.filter(|delayed| delayed.adaptive).map(|delayed| millis(delayed.timeout))
-    }
-
-    /// Data arrives. After a silence of more than a retransmission timeout segments are acknowledged at once again, as in
-    /// Linux: the peer may have begun with a small window.
-    #[inline]
-    pub(crate) fn note_arrival(&mut self, now: Instant) {
-        let silence = since(now, self.receiver.last_data);
-        let begins = if let Some(shortest) = self.shortest_delay() {
-            let rto = || nanos(self.sending.rto(&self.settings));
-            self.ack_delay.arrival(silence, rto, shortest)
-        } else {
-            silence > nanos(self.settings.timers.min_rto)
-                && self.receiver.last_data > Instant::ZERO
-                && silence > nanos(self.sending.rto(&self.settings))
-        };
-        if begins {
-            self.receiver.quick.begin(&self.settings);
-        }
-    }
-
-    /// The acknowledgement of what has arrived may wait. `ends`: it ends a write.
-    pub(crate) fn delay_ack(&mut self, now: Instant, delayed: DelayedAck, ends: bool) {
-        let Some(shortest) = self.shortest_delay() else { return self.slots.delay_ack(now, delayed) };
-        let answers = ends || self.receiver.quick.is_ping_pong();
-        let delay = self.ack_delay.delay(answers, self.srtt(), shortest);
-        let pending = self.slots.delayed_ack;
-        if pending <= after(now, delay / 4) {
-            self.receiver.ack_now = true;
-        } else {
-            self.slots.delayed_ack = pending.min(after(now, delay));
-        }
-    }
-
-    /// The timer of a delayed acknowledgement has run out.
-    pub(crate) fn handle_delayed_ack(&mut self) {
-        self.slots.delayed_ack = Instant::FAR_FUTURE;
-        self.receiver.ack_now = true;
-        if self.gathers {
-            return;
-        }
-        let Some(shortest) = self.shortest_delay() else { return };
-        if self.receiver.quick.is_ping_pong() {
-            self.receiver.quick.set_ping_pong(false);
-            self.ack_delay = AckDelay(shortest);
-        } else {
-            self.ack_delay.double(nanos(self.sending.rto(&self.settings)));
-        }
-    }
-
-    /// A duplicate has come: the peer may have missed acknowledgements.
-    pub(crate) fn note_duplicate(&mut self) {
-        if let Some(shortest) = self.shortest_delay() {
-            self.receiver.quick.set_ping_pong(false);
-            self.receiver.quick.begin(&self.settings);
-            self.ack_delay = AckDelay(shortest);
-        }
-    }
-
-    /// The next two segments are acknowledged at once each.
-    pub(crate) fn acknowledge_soon(&mut self) {
-        if let Some(shortest) = self.shortest_delay() {
-            self.receiver.quick.set_ping_pong(false);
-            self.receiver.quick.at_least(2);
-            self.ack_delay = AckDelay(shortest);
-        }
-    }
-
-    /// A segment leaves that acknowledges what has come.
-    #[inline]
-    pub(crate) fn note_acknowledged(&mut self) {
-        if self.receiver.quick.left() > 0
-            && (self.receiver.ack_now || self.receiver.next > self.receiver.acknowledged)
-            && let Some(shortest) = self.shortest_delay()
-            && self.receiver.quick.take()
-        {
-            self.ack_delay = AckDelay(shortest);
-        }
-    }
-
-    /// Data leaves: an answer, if something has just come.
-    #[inline]
-    pub(crate) fn note_answer(&mut self, now: Instant) {
-        if self.ack_delay.0 > 0
-            && since(now, self.receiver.last_data) < u64::from(self.ack_delay.0) * MILLISECOND
-        {
-            self.receiver.quick.set_ping_pong(true);
-        }
-    }
-
-    /// Whether a reader that has read all acknowledges the end of a write at once.
-    #[inline]
-    pub(crate) fn acknowledges_ends(&self) -> bool {
-        match self.shortest_delay() {
-            Some(_) => !self.receiver.quick.is_ping_pong(),
-            None => !self.sending.is_active(),
-        }
     }
 }
 

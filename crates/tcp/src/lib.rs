@@ -8,6 +8,7 @@
 //! stack of an era and expands to all settings, so a result can print them. [`Endpoint`] is one end of a
 //! connection.
 
+mod ack_timing;
 mod acknowledgement;
 mod arming;
 mod autotuning;

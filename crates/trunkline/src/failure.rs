@@ -2,9 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::process::ExitCode;
-
-use crate::output::remark;
 
 /// Why a command failed, sorted by what the caller can do about it.
 #[derive(Debug)]
@@ -37,16 +34,6 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Prints the message on standard error, and returns the exit code.
-    pub(crate) fn report(self) -> ExitCode {
-        match &self {
-            // The message or the warnings are printed already, or nobody reads.
-            Failure::Reported(_) | Failure::Warned | Failure::Closed => {}
-            failure => remark(&format_args!("trunkline: {failure}")),
-        }
-        ExitCode::from(self.code())
-    }
-
     /// What the process ends with.
     pub(crate) fn code(&self) -> u8 {
         match self {

@@ -39,8 +39,18 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => report(&failure),
     }
+}
+
+/// Prints the message of a failure on standard error, and returns the exit code.
+fn report(failure: &Failure) -> ExitCode {
+    match failure {
+        // The message or the warnings are printed already, or nobody reads.
+        Failure::Reported(_) | Failure::Warned | Failure::Closed => {}
+        failure => output::remark(&format_args!("trunkline: {failure}")),
+    }
+    ExitCode::from(failure.code())
 }
 
 /// Prints the help, the version, or the error in the arguments: clap reports all three as errors.
@@ -49,12 +59,12 @@ fn print_clap_error(error: &clap::Error) -> ExitCode {
         let text = format!(
             "this build has no laboratory, so no `{command}`; `cargo build --release` builds the program with it"
         );
-        return Failure::Input(text).report();
+        return report(&Failure::Input(text));
     }
     let printed = error.print();
     if error.use_stderr() {
         return ExitCode::from(2);
     }
     let printed = printed.and_then(|()| io::stdout().flush());
-    output::check_written(printed).map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+    output::check_written(printed).map_or_else(|failure| report(&failure), |()| ExitCode::SUCCESS)
 }

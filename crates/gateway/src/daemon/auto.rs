@@ -12,7 +12,7 @@ use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
 use super::connection::Dialled;
-use super::race::Purpose;
+use super::race::{Change, Purpose};
 use super::{Daemon, Told};
 use crate::clock::now;
 use crate::handshake::{Hello, Refusal, RefusalReason};
@@ -27,17 +27,6 @@ const HOLD: Duration = Duration::from_millis(1200);
 const SECOND_HOLD: Duration = Duration::from_secs(4);
 /// A peer that has dialled over QUIC so lately may have dialled another connection before that.
 const CROSSING: Duration = Duration::from_secs(3);
-
-/// What a lane changes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    ToQuic,
-    ToTcp,
-    /// To another connection over TCP, since this one delivers nothing.
-    Anew,
-    /// To segments without a bound.
-    Lengthen,
-}
 
 /// What the control thread knows of transports and segments, and the changes under way.
 #[derive(Default)]

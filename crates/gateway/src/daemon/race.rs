@@ -7,7 +7,6 @@ use rustix::net::sockopt;
 use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
-use super::auto::Change;
 use super::connection::{Dialled, Phase};
 use super::{Daemon, Source};
 use crate::clock::now;
@@ -23,6 +22,17 @@ pub(super) enum Begun {
     Tcp(u64),
     /// Its serial, and its worker.
     Quic(Serial, u16),
+}
+
+/// What a lane changes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    ToQuic,
+    ToTcp,
+    /// To another connection over TCP, since this one delivers nothing.
+    Anew,
+    /// To segments without a bound.
+    Lengthen,
 }
 
 /// Why candidates are dialled.

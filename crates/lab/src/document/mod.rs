@@ -9,8 +9,8 @@ use toml::{Table, Value};
 use trunkline_schema::{Astray, Finding, Findings, KeyPath, Source, put, read};
 
 use crate::experiment::{Experiment, expand};
-use crate::explain::UnknownAnswer;
 use crate::plan::{self, Asked, Planned, Setting, Space};
+use crate::results::UnknownAnswer;
 use trunkline_engine::Engine;
 
 pub use trunkline_schema::{MAX_FILE, Mistake, Mistakes};

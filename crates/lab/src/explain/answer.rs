@@ -8,7 +8,7 @@ use super::judged::{Judged, best};
 use crate::document::Document;
 use crate::experiment::{ClaimKind, Experiment};
 use crate::plan::{Setting, Space};
-use crate::results::{Point, Verdict};
+use crate::results::{Point, UnknownAnswer, Verdict};
 use crate::statistics::bounds;
 
 /// How many of the settings with the most published values are named.
@@ -43,27 +43,6 @@ pub struct Explanation {
     pub claims: Vec<ClaimAnswer>,
     /// Every setting; 0 is the file's.
     pub samples: Vec<Sample>,
-}
-
-/// An unknown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct UnknownAnswer {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub label: String,
-    /// What is plausible: `1 to 10 Mbit/s, by ratio`.
-    pub plausible: String,
-    /// Choices that have no order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub choices: Option<Vec<String>>,
-    /// What the file has.
-    pub chosen: Option<String>,
-    /// Why that is plausible.
-    pub why: String,
-    /// The paper's other experiments that have it had the same.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub shared: bool,
 }
 
 /// Whether a set-up bears something out.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, Normal};
 use statrs::statistics::{Data, OrderStatistics as _, RankTieBreaker, Statistics as _};
 
-use super::answer::UnknownAnswer;
 use crate::plan::Setting;
+use crate::results::UnknownAnswer;
 
 /// How far an outcome goes with an unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

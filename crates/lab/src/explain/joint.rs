@@ -225,8 +225,8 @@ impl std::ops::AddAssign for Given {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::{ClaimAnswer, SetUp, Share, UnknownAnswer, ValueAnswer};
-    use crate::results::Point;
+    use crate::explain::{ClaimAnswer, SetUp, Share, ValueAnswer};
+    use crate::results::{Point, UnknownAnswer};
 
     const NOT_MANY: Share = Share { holding: 1, of: 2, low: 0.0, high: 1.0 };
 

@@ -34,20 +34,17 @@ use crate::campaign::{Failure, Progress};
 use crate::document::{Document, Mistakes};
 use crate::plan::MAX_SETTINGS;
 use crate::report::ReportError;
+use crate::results::SETTING_AXIS;
 use crate::store::{Begin, Directory, StoreError};
 use crate::verdict;
 
 use replay::{Extent, Settings};
 use rounds::{Course, Rounds};
 
-pub use answer::{
-    ClaimAnswer, Explanation, Near, Robustness, Sample, SetUp, Share, Together, UnknownAnswer, ValueAnswer,
-};
+pub use answer::{ClaimAnswer, Explanation, Near, Robustness, Sample, SetUp, Share, Together, ValueAnswer};
 pub use influence::Influence;
 pub use joint::{Given, Joint, JointSetUp, joint};
 
-/// The axis of results along which settings lie.
-pub const AXIS: &str = "setting";
 /// How much is run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -126,7 +123,7 @@ pub(crate) fn explanation(directory: &Directory) -> Result<Option<(Document, Exp
     let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
     let Some(explained) = document.experiment().explained.clone() else { return Ok(None) };
     let runs = directory.runs()?;
-    if runs.iter().all(|run| !run.point.contains_key(AXIS)) {
+    if runs.iter().all(|run| !run.point.contains_key(SETTING_AXIS)) {
         return Ok(None);
     }
     let planned = document.points().map_err(ReportError::Document)?;

@@ -7,13 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::AXIS;
 use super::confirm;
 use super::judged::Judged;
 use crate::campaign::settle;
 use crate::experiment::Experiment;
 use crate::plan::Planned;
-use crate::results::{Point, Run};
+use crate::results::{Point, Run, SETTING_AXIS};
 
 /// The first stop.
 pub(super) const FIRST_STOP: u32 = 32;
@@ -71,7 +70,7 @@ impl<'a> Settings<'a> {
     ) -> Self {
         let mut runs: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
         for mut run in all {
-            let number = run.point.shift_remove(AXIS).and_then(|number| number.parse().ok());
+            let number = run.point.shift_remove(SETTING_AXIS).and_then(|number| number.parse().ok());
             if let Some(number) = number {
                 runs.entry(number).or_default().push(run);
             }

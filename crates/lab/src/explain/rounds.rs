@@ -10,11 +10,11 @@ use trunkline_engine::{Control, Engine};
 use super::division::{self, Bounds, State};
 use super::judged::is_decided;
 use super::replay::{Extent, Replay, Settings};
-use super::{AXIS, ExplainError, Explained, Options};
+use super::{ExplainError, Explained, Options};
 use crate::campaign::{self, Campaign, Failure, Options as Campaigning, Progress, Study};
 use crate::document::Document;
 use crate::plan::{Planned, Setting, Space};
-use crate::results::Point;
+use crate::results::{Point, SETTING_AXIS};
 use crate::store::{Begin, Directory};
 use crate::verdict;
 
@@ -285,7 +285,7 @@ impl<P: FnMut(Progress<'_>), D: FnMut(Explained)> Rounds<'_, P, D> {
 
 /// A point of a setting, along an axis of their own.
 fn at(setting: &Setting, planned: Planned) -> Planned {
-    let mut point = Point::from([(AXIS.to_owned(), setting.number.to_string())]);
+    let mut point = Point::from([(SETTING_AXIS.to_owned(), setting.number.to_string())]);
     point.extend(planned.point);
     let mut scenario = planned.scenario;
     scenario.series = None;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::report;
-use crate::results::Run;
+use crate::results::{Run, SETTING_AXIS};
 
 /// A flood that fills a link of a rate that nobody knows: goodput is that rate.
 const FILE: &str = r#"
@@ -164,7 +164,7 @@ fn settings_are_run_where_the_papers_values_and_claims_are() {
     let directory = ran_of(document, &temporary.options(), &AtomicBool::new(false)).directory;
     let runs = directory.runs().unwrap();
     let at = |delay: &str, drawn: bool| {
-        let is = |run: &&Run| run.point["delay"] == delay && (run.point[AXIS] != "0") == drawn;
+        let is = |run: &&Run| run.point["delay"] == delay && (run.point[SETTING_AXIS] != "0") == drawn;
         runs.iter().filter(is).count()
     };
     assert_eq!((at("9 ms", false), at("9 ms", true)), (3, 0));

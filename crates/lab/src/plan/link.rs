@@ -1,7 +1,7 @@
 //! Links: what each says, what the one that it is `like` says, and what the way back has that is different.
 
+use super::context::Context;
 use super::keys;
-use super::resolve::Context;
 use super::way::Layers;
 use crate::experiment::LinkSpec;
 use trunkline_engine::scenario::Link;

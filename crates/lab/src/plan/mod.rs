@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod context;
 mod general;
 mod graph;
 mod keys;

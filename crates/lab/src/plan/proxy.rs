@@ -4,8 +4,8 @@ use trunkline_sim as sim;
 use trunkline_trunk::path_tail::{CellLink, Estimate};
 
 use super::check::Check;
+use super::context::Context;
 use super::keys;
-use super::resolve::Context;
 use crate::experiment::{CellSpec, ProxyModeName, ProxySpec};
 use trunkline_engine::scenario::{Cell, Proxy, ProxyMode};
 use trunkline_schema::{At, RateSource};

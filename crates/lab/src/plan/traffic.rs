@@ -6,8 +6,8 @@ use trunkline_tcp::Settings;
 use trunkline_workload::{Assignment, Distribution, Pattern, Timing};
 
 use super::check::Check;
+use super::context::Context;
 use super::keys;
-use super::resolve::Context;
 use crate::experiment::{
     AssignmentName, DistributionSpec, Family, LoadSpec, NodeKind, Shape, TimingName, TrafficKind, TrafficSpec,
 };

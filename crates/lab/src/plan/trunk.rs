@@ -9,8 +9,8 @@ use trunkline_sim::{NodeId, TrunkSettings};
 use trunkline_trunk::{CongestionControl, LaneGroup, Transport, TrunkPlan};
 
 use super::check::Check;
+use super::context::Context;
 use super::keys;
-use super::resolve::Context;
 use super::way::queue_key;
 use crate::experiment::{NodeKind, TrunkSpec};
 

@@ -13,7 +13,8 @@ use trunkline_units::{Rng, random};
 use super::variation::{self, Event};
 use super::{finding, names, sweep};
 use crate::experiment::{Between, Experiment, RandomChanges, Spacing, Unknown};
-use crate::explain::{AXIS, UnknownAnswer};
+
+use crate::results::{SETTING_AXIS, UnknownAnswer};
 use crate::{language, swept};
 
 /// The most unknowns of an experiment.
@@ -161,8 +162,8 @@ pub(crate) fn space(experiment: &Experiment, tree: &Table, findings: &Findings<'
     if experiment.unknown.len() > MAX_UNKNOWNS {
         root.report(format!("are {}", experiment.unknown.len()), format!("up to {MAX_UNKNOWNS}"));
     }
-    if experiment.sweep.contains_key(AXIS) && !experiment.unknown.is_empty() {
-        let at = findings.root().key("sweep").key(AXIS);
+    if experiment.sweep.contains_key(SETTING_AXIS) && !experiment.unknown.is_empty() {
+        let at = findings.root().key("sweep").key(SETTING_AXIS);
         at.report("is what settings of unknowns are called", "another name");
     }
     let axes = sweep::axes(experiment, tree, &Findings::new(tree));

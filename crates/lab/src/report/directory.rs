@@ -12,7 +12,7 @@ use crate::VERSION;
 use crate::campaign::settle;
 use crate::document::{Document, Mistakes};
 use crate::explain::{self, Explanation};
-use crate::results::Run;
+use crate::results::{Run, SETTING_AXIS};
 use crate::store::{Directory, StoreError, replace};
 
 /// Why there is no report.
@@ -87,7 +87,7 @@ fn with(
 
 /// A run of what the file chooses, as an ordinary one; none of another setting.
 fn chosen(mut run: Run) -> Option<Run> {
-    let setting = run.point.shift_remove(explain::AXIS);
+    let setting = run.point.shift_remove(SETTING_AXIS);
     setting.is_none_or(|setting| setting == "0").then_some(run)
 }
 

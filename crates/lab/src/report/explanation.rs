@@ -7,10 +7,8 @@ use super::document::{Align, Document, fenced, inline, plain, table};
 use super::unit::{DisplayUnit, base_unit};
 use super::{axes, number, sign, word};
 use crate::experiment::{ClaimKind, Experiment};
-use crate::explain::{
-    ClaimAnswer, Explanation, Influence, Robustness, SetUp, Share, Together, UnknownAnswer, ValueAnswer,
-};
-use crate::results::Verdict;
+use crate::explain::{ClaimAnswer, Explanation, Influence, Robustness, SetUp, Share, Together, ValueAnswer};
+use crate::results::{UnknownAnswer, Verdict};
 
 /// The page of an explanation, beside the results that it is of; the same as Markdown, and for programs.
 pub const EXPLANATION_PAGE: &str = "explanation.html";

@@ -6,9 +6,9 @@ use serde::Serialize;
 use super::{Options, Runs};
 use crate::document::Document;
 use crate::experiment::{Better, Bound, Measure, SurveySpec};
-use crate::explain::influence;
-use crate::explain::{Influence, UnknownAnswer};
+use crate::explain::{Influence, influence};
 use crate::plan::Setting;
+use crate::results::UnknownAnswer;
 
 /// Quantiles that are reported.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];

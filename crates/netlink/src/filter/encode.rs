@@ -1,5 +1,6 @@
 //! Messages of `nf_tables` as bytes: a header of netlink, one of netfilter, attributes.
 
+use super::attributes::Attributes;
 use super::{
     DELETE_TABLE, FilterChain, FilterRule, GET_TABLE, Hook, INET, NEW_CHAIN, NEW_RULE, NF_ACCEPT,
     NLM_F_APPEND, NLM_F_CREATE, expressions,
@@ -12,38 +13,9 @@ const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
-const NLA_F_NESTED: u16 = 0x8000;
 const MESSAGE_HEADER: usize = 16;
 /// The sequence number of the first message of a batch; that before it opens the batch.
 const FIRST: u32 = 1;
-
-/// Attributes, one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Attributes(Vec<u8>);
-
-impl Attributes {
-    pub(super) fn put(&mut self, kind: u16, value: &[u8]) {
-        self.0.extend(((4 + value.len()) as u16).to_ne_bytes());
-        self.0.extend(kind.to_ne_bytes());
-        self.0.extend(value);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-    }
-
-    /// Numbers of this family are in network order.
-    pub(super) fn number(&mut self, kind: u16, value: u32) {
-        self.put(kind, &value.to_be_bytes());
-    }
-
-    pub(super) fn text(&mut self, kind: u16, value: &str) {
-        self.put(kind, &[value.as_bytes(), &[0]].concat());
-    }
-
-    pub(super) fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Attributes)) {
-        let mut inner = Attributes::default();
-        fill(&mut inner);
-        self.put(kind | NLA_F_NESTED, &inner.0);
-    }
-}
 
 /// Messages that take effect together.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 
-use super::encode::Attributes;
+use super::attributes::Attributes;
 use super::{Condition, FilterRule, NF_ACCEPT, Tproxy};
 use crate::rule::Family;
 

@@ -6,6 +6,7 @@
 //! There is no well-kept library that speaks this protocol without C code or another licence, and the part that is needed is small.
 //! Numbers are those of `linux/netfilter/nf_tables.h`.
 
+mod attributes;
 mod encode;
 mod expressions;
 mod monitor;

@@ -173,3 +173,21 @@ fn push(found: &mut Vec<Finding>, finding: Finding) {
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string()
 }
+
+/// The longest value that is quoted whole, in characters.
+const MAX_QUOTED: usize = 60;
+
+/// A value as it is written, unless it is long.
+pub(crate) fn brief(value: &Value) -> String {
+    match value {
+        Value::Table(_) => "a table".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        other => {
+            let text = shown(other);
+            if text.chars().count() <= MAX_QUOTED {
+                return text;
+            }
+            text.chars().take(MAX_QUOTED).chain("…".chars()).collect()
+        }
+    }
+}

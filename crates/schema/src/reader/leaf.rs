@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use toml::Value;
 
-use super::walk::brief;
+use super::findings::brief;
 use crate::quantity::{Amount, Rate, Share, Size, Time};
 
 /// A type that is one value in a file. Its JSON Schema has a name of its own and a description, which is what messages say is allowed.

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use toml::{Table, Value};
 
 use super::findings::Finding;
+use super::format::Format;
 use super::key::KeyPath;
-use super::read::{Format, read};
+use super::read::read;
 use super::walk::Form;
 
 /// What is right of a tree.

@@ -1,23 +1,14 @@
 //! From a tree of values to what it says.
 
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 use toml::{Table, Value};
 
 use super::findings::Finding;
+use super::format::Format;
 use super::key::KeyPath;
-use super::leaf::Leaf;
 use super::places::Places;
 use super::walk::Form;
-
-/// A type that a whole file is read into.
-pub trait Format: DeserializeOwned + JsonSchema {
-    /// Types of its own that are one value each.
-    const LEAVES: &'static [Leaf] = &[];
-    /// Lists at the top of which none may be left out: what one means, or whether it is right, depends on the others.
-    const TOGETHER: &'static [&'static str] = &[];
-}
 
 /// What a tree says, or all that is wrong with its form.
 ///

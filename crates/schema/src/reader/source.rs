@@ -8,9 +8,10 @@ use toml::de::{DeTable, Deserializer};
 
 use super::file::read_file;
 use super::findings::{Finding, Findings};
+use super::format::Format;
 use super::mistake::{Mistake, Mistakes};
 use super::places::Places;
-use super::read::{Format, read};
+use super::read::read;
 use super::twice::Twice;
 use super::walk::Form;
 

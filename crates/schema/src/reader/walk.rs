@@ -6,17 +6,15 @@
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use super::findings::{Finding, shown};
+use super::findings::{Finding, brief};
+use super::format::Format;
 use super::key::KeyPath;
 use super::leaf::{Leaf, QUANTITIES};
-use super::read::Format;
 use crate::json::{MOVED, RENAMED, with_hints};
 use crate::words::WORDS;
 
 /// How far a misspelt key may be from the one that is meant.
 const MAX_DISTANCE: usize = 2;
-/// The longest value that a message quotes, in characters.
-const MAX_QUOTED: usize = 60;
 
 /// What the schema says of a tree.
 #[derive(Debug, Default)]
@@ -378,19 +376,4 @@ fn bounds(schema: &Json) -> (i64, i64) {
         _ => i64::MAX,
     };
     (bound("minimum").unwrap_or(i64::MIN), bound("maximum").unwrap_or(max))
-}
-
-/// A value as it is written, unless it is long.
-pub(crate) fn brief(value: &Value) -> String {
-    match value {
-        Value::Table(_) => "a table".to_owned(),
-        Value::Array(_) => "a list".to_owned(),
-        other => {
-            let text = shown(other);
-            if text.chars().count() <= MAX_QUOTED {
-                return text;
-            }
-            text.chars().take(MAX_QUOTED).chain("…".chars()).collect()
-        }
-    }
 }

@@ -2,25 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::extra::{Extra, File};
 #[cfg(feature = "laboratory")]
 use super::laboratory::manual::EXTRAS as LABORATORY;
 #[cfg(not(feature = "laboratory"))]
 const LABORATORY: [Extra; 0] = [];
-
-/// The additional sections of a page.
-pub(super) struct Extra {
-    /// `trunkline`, `trunkline-up`, `trunkline-lab-run`.
-    pub(super) page: &'static str,
-    pub(super) files: &'static [File],
-    /// A command line and its purpose.
-    pub(super) examples: &'static [(&'static str, &'static str)],
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct File {
-    pub(super) path: &'static str,
-    pub(super) about: &'static str,
-}
 
 const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's file: trunkline.toml(5)" };
 const SOCKET: File =

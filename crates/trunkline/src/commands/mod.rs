@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod control;
+mod extra;
 pub(crate) mod generate;
 pub(crate) mod keys;
 #[cfg(feature = "laboratory")]

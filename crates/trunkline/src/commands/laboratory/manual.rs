@@ -1,6 +1,6 @@
 //! The sections of the laboratory's man pages.
 
-use crate::commands::manual::{Extra, File};
+use crate::commands::extra::{Extra, File};
 
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };

@@ -114,8 +114,8 @@ fn finish(campaign: &Campaign, arguments: &DemoArguments) -> Result<(), Failure>
         return Err(Failure::Other(format!("{}: {}", name(&failure.point), failure.why)));
     }
     for complete in &campaign.complete {
-        let entry = reports::write(&complete.directory).map_err(run::failure)?;
-        reports::write_index(&arguments.out, &[entry], &[], &[]).map_err(run::failure)?;
+        let entry = reports::write(&complete.directory).map_err(super::failure)?;
+        reports::write_index(&arguments.out, &[entry], &[], &[]).map_err(super::failure)?;
         if !arguments.json {
             let page = complete.directory.path().join(PAGE);
             print(&format!("{}\n{}", table(complete), verdicts::of_experiment(complete, &page)))?;

@@ -11,8 +11,9 @@ use trunkline_lab::report::{
 };
 use trunkline_lab::store::Begin;
 
+use super::failure;
 use super::progress::Bar;
-use super::run::{failure, report_failures};
+use super::run::report_failures;
 use super::{Errors, jobs, named, papers};
 use crate::cli::laboratory::ExplainArguments;
 use crate::commands::laboratory::interrupt;

@@ -24,6 +24,7 @@ use std::thread::available_parallelism;
 use trunkline_engine::Engine;
 use trunkline_lab::document::{Document, Mistake, Mistakes};
 use trunkline_lab::number::count;
+use trunkline_lab::report::ReportError;
 use trunkline_lab::results::Point;
 use trunkline_lab::store::StoreError;
 use trunkline_testbed::privilege;
@@ -154,5 +155,13 @@ impl Changes {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         if error.is_input() { Failure::Input(error.to_string()) } else { Failure::Other(error.to_string()) }
+    }
+}
+
+/// A failure of reading or writing a report.
+fn failure(error: ReportError) -> Failure {
+    match error {
+        ReportError::Store(error) => error.into(),
+        ReportError::Document(mistakes) => Failure::Input(mistakes.to_string()),
     }
 }

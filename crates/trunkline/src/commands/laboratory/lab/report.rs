@@ -5,7 +5,7 @@ use std::path::Path;
 use trunkline_lab::report::{self as reports, EXPLANATION_PAGE, Entry, INDEX, PAGE};
 use trunkline_lab::store::Directory;
 
-use super::{run, verdicts};
+use super::{failure, verdicts};
 use crate::cli::laboratory::ReportArguments;
 use crate::failure::Failure;
 use crate::output::{print_line, remark};
@@ -21,29 +21,29 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     let mut beside = Vec::new();
     if let Some(path) = &arguments.beside {
         for directory in Directory::all_in(path)? {
-            beside.push(reports::entry(&directory).map_err(run::failure)?);
+            beside.push(reports::entry(&directory).map_err(failure)?);
         }
     }
     let mut explained = Vec::new();
     if let Some(path) = &arguments.explained {
         for directory in Directory::all_in(path)? {
-            explained.extend(reports::answered(&directory).map_err(run::failure)?);
+            explained.extend(reports::answered(&directory).map_err(failure)?);
         }
     }
     for path in &arguments.directories {
         let directories = Directory::all_in(path)?;
         let mut entries = Vec::new();
         for directory in &directories {
-            let entry = reports::write(directory).map_err(run::failure)?;
+            let entry = reports::write(directory).map_err(failure)?;
             let page = directory.path().join(PAGE);
-            if reports::write_explanation(directory).map_err(run::failure)?.is_some() {
+            if reports::write_explanation(directory).map_err(failure)?.is_some() {
                 print(format!("{}: its unknowns", directory.path().join(EXPLANATION_PAGE).display()));
             }
             print(format!("{}: {}", page.display(), verdicts::of_entry(&entry)));
             entries.push(entry);
         }
         if directories.iter().all(|directory| directory.path() != path) {
-            reports::write_index(path, &entries, &beside, &explained).map_err(run::failure)?;
+            reports::write_index(path, &entries, &beside, &explained).map_err(failure)?;
             print(format!("{}: all of them", path.join(INDEX).display()));
         }
     }
@@ -61,5 +61,5 @@ pub(super) fn index(out: &Path, fresh: &[Entry]) -> Result<(), Failure> {
             Err(error) => remark(&format_args!("trunkline: warning: not in the index: {error}")),
         }
     }
-    reports::write_index(out, &entries, &[], &[]).map_err(run::failure)
+    reports::write_index(out, &entries, &[], &[]).map_err(failure)
 }

@@ -7,13 +7,13 @@ use trunkline_engine::Engine;
 use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
 use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::number;
-use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE, ReportError};
+use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE};
 use trunkline_lab::results::Point;
 use trunkline_lab::store::Begin;
 use trunkline_testbed::traffic::Stop;
 
 use super::progress::Bar;
-use super::{Errors, jobs, named, open, ready, report, verdicts};
+use super::{Errors, failure, jobs, named, open, ready, report, verdicts};
 use crate::cli::laboratory::{Execution, RunArguments};
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -109,13 +109,6 @@ pub(super) fn campaign(
     entries.sort_by_key(|entry| studies.iter().position(|study| study.experiment.id == entry.id));
     report::index(out, &entries)?;
     report_error.map_or(Ok((campaign, entries)), |error| Err(failure(error)))
-}
-
-pub(super) fn failure(error: ReportError) -> Failure {
-    match error {
-        ReportError::Store(error) => error.into(),
-        ReportError::Document(mistakes) => Failure::Input(mistakes.to_string()),
-    }
 }
 
 /// Prints results and failures. An error if a run failed, or if a result cannot be printed.
