@@ -177,6 +177,12 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
         l.min_rtt_us.map(|us| seconds(us.into()))
     }),
     (
+        "trunkline_lane_loss_bound_bytes_per_second",
+        "gauge",
+        "What the losses of its path let a lane carry at most.",
+        |l| l.loss_bound.map(bytes_per_second),
+    ),
+    (
         "trunkline_lane_core_queue_seconds",
         "gauge",
         "Queueing delay between the sites, at the last acknowledgement.",

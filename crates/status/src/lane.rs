@@ -77,6 +77,10 @@ pub struct Lane {
     pub pacing_rate: Option<u64>,
     /// What edge pacing does to its path.
     pub edge_pacing: EdgePacing,
+    /// What the losses of its path let it carry at most, bit/s: of a lane whose congestion control goes by losses, on a path that loses
+    /// packets while it is not full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_bound: Option<u64>,
     /// Segments retransmitted: losses in the core.
     pub retransmits: u64,
     /// Segments sent.
@@ -121,5 +125,49 @@ impl fmt::Display for LaneState {
             Self::Waiting => "waiting",
             Self::Listening => "listening",
         })
+    }
+}
+
+impl Lane {
+    /// The windows of Reno and CUBIC on a path that loses the part *p* of its packets, in segments: 1.22 / √*p* (Mathis et al. 1997), and
+    /// 1.054 (*RTT* / *p*)^¾ (RFC 9438 §5.1), of which CUBIC has the larger.
+    const RENO: f64 = 1.22;
+    const CUBIC: f64 = 1.054;
+
+    /// What it carries at most on a path that loses this part of its packets, bit/s; `None` if its congestion control does not go by
+    /// losses, or its round-trip time is not known.
+    pub fn bound_by(&self, loss: f64) -> Option<f64> {
+        let rtt = f64::from(self.rtt_us.or(self.min_rtt_us).filter(|rtt| *rtt > 0)?) / 1e6;
+        let reno = Self::RENO / loss.sqrt();
+        let window = match self.congestion_control.as_str() {
+            "reno" => reno,
+            "cubic" => reno.max(Self::CUBIC * (rtt / loss).powf(0.75)),
+            _ => return None,
+        };
+        Some(window * f64::from(self.mss) * 8.0 / rtt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_bound_a_lane_that_goes_by_them() {
+        let lane = |control: &str, rtt_us| Lane {
+            congestion_control: control.to_owned(),
+            rtt_us: Some(rtt_us),
+            mss: 1250,
+            ..Lane::default()
+        };
+        let mbit = |lane: &Lane, loss| lane.bound_by(loss).map(|rate| (rate / 1e5).round() / 10.0);
+        // 12.2 segments of 10 kbit in 10 ms.
+        assert_eq!(mbit(&lane("reno", 10_000), 0.01), Some(12.2));
+        assert_eq!(mbit(&lane("cubic", 10_000), 0.01), Some(12.2), "Reno's is the larger");
+        // 1.054 × 100^¾ = 33.3 segments in 100 ms, where Reno has 38.6.
+        assert_eq!(mbit(&lane("cubic", 100_000), 0.001), Some(3.9));
+        assert_eq!(mbit(&lane("cubic", 300_000), 0.0001), Some(14.3));
+        assert_eq!(mbit(&lane("bbr", 10_000), 0.01), None);
+        assert_eq!(Lane { rtt_us: None, ..lane("reno", 1) }.bound_by(0.01), None);
     }
 }

@@ -11,8 +11,7 @@ use std::thread;
 
 use common::site::{Directory, PROGRAM};
 use serde_json::Value;
-use trunkline_status::Answer;
-use trunkline_status::{Peer, Status};
+use trunkline_status::{Answer, Peer, Status};
 
 /// Commands that are not tried against a full device. `up` and `proxy` write a log and no result; `unblock` changes the
 /// machine; the others measure for seconds

@@ -15,9 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use trunkline_status::Answer;
-use trunkline_status::{Class, Peer, Status};
-use trunkline_status::{ProxyCounts, ProxyStatus};
+use trunkline_status::{Answer, Class, Peer, ProxyCounts, ProxyStatus, Status};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -148,6 +148,13 @@ impl Daemon {
                 path: name(key.path),
                 ..self.lane_status(key, lane, config.endpoint_on(key.path).is_some(), &reports)
             });
+            let known_paths = path_status(sent, &self.config.trunk.groups, name);
+            let lanes = lanes.map(|lane| {
+                let on = |path: &&Path| (path.dscp, &path.path) == (lane.dscp, &lane.path);
+                let loss = known_paths.iter().find(on).and_then(|path| path.loss);
+                let bound = loss.filter(|loss| *loss > 0.0).and_then(|loss| lane.bound_by(loss));
+                Lane { loss_bound: bound.map(|rate| rate as u64), ..lane }
+            });
             peers.push(Peer {
                 name: config.name.clone(),
                 public_key: config.public_key.to_string(),
@@ -158,7 +165,7 @@ impl Daemon {
                 classes: classes.collect(),
                 flow_table,
                 lanes: lanes.collect(),
-                paths: path_status(sent, &self.config.trunk.groups, name),
+                paths: known_paths,
                 uplinks: self.uplinks(config, &paths, &reports),
                 flows: self.flow_status(sent),
             });

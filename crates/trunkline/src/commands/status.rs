@@ -5,8 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use trunkline_schema::count;
-use trunkline_status::Request;
-use trunkline_status::{Class, EdgePacing, Lane, LaneState, PathShare, Peer, Status, Tun};
+use trunkline_status::{Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Request, Status, Tun};
 
 use super::control::{State, socket, state};
 use super::proxies;
@@ -277,6 +276,37 @@ fn response(peer: &Peer) -> String {
     lanes.chain(copies).collect()
 }
 
+/// Lanes whose losses let them carry less than this part of the capacity have a line.
+const NOTABLE_BOUND: f64 = 0.8;
+
+/// What the losses of a path cost lanes whose congestion control goes by losses, and what would help.
+fn bounded_by_losses(table: &mut Table, peer: &Peer, path: &Path) {
+    let mut groups: Vec<&str> = Vec::new();
+    let on = |lane: &&Lane| (lane.dscp, &lane.path) == (path.dscp, &path.path);
+    let lanes = || peer.lanes.iter().filter(on);
+    for lane in lanes().filter(|lane| lane.loss_bound.is_some()) {
+        if !groups.contains(&lane.lane_group.as_str()) {
+            groups.push(&lane.lane_group);
+        }
+    }
+    for group in groups {
+        let of_group = || lanes().filter(|lane| lane.lane_group == group && lane.state == LaneState::Up);
+        // With one lane that goes by something else the group is not bound.
+        let Some(bound) = of_group().map(|lane| lane.loss_bound).sum::<Option<u64>>() else { continue };
+        let bound = bound as f64;
+        if path.capacity.is_some_and(|capacity| bound >= capacity as f64 * NOTABLE_BOUND) {
+            continue;
+        }
+        let of =
+            path.capacity.map_or_else(String::new, |capacity| format!(" of {}", mbit(Some(capacity as f64))));
+        table.line(&format!(
+            "    these losses let {group} carry at most {}{of} Mbit/s; congestion_control = \"auto\" with lanes = \"auto\" would help, \
+             or transport = \"quic\"",
+            mbit(Some(bound))
+        ));
+    }
+}
+
 /// The paths that are bounded, that others fill, or that lose packets.
 fn paths(table: &mut Table, peer: &Peer) {
     for path in &peer.paths {
@@ -289,6 +319,7 @@ fn paths(table: &mut Table, peer: &Peer) {
                 loss * 100.0,
                 response(peer)
             ));
+            bounded_by_losses(table, peer, path);
         }
         match path.mode {
             EdgePacing::Held => table.line(&format!(
@@ -321,7 +352,7 @@ fn paths(table: &mut Table, peer: &Peer) {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_status::{ClassHandover, Path, Uplink, UplinkState};
+    use trunkline_status::{ClassHandover, Uplink, UplinkState};
 
     use super::*;
 
@@ -430,6 +461,27 @@ mod tests {
         let line = "  path, DSCP 0: loses 1.23 % of the packets while it is not full; tcp uses 3 of 4 lanes; 830 packets of \
                     interactive went over two";
         assert!(lossy.lines().any(|known| known == line), "{lossy}");
+        let cost = |status: &Status| {
+            let table = table(&status.clone(), status);
+            table.lines().find_map(|line| Some(line.split_once("these losses let ")?.1.to_owned()))
+        };
+        assert_eq!(cost(&status), None, "nothing is known of what they cost");
+        let lane = |loss_bound| Lane {
+            lane_group: "tcp".to_owned(),
+            state: LaneState::Up,
+            loss_bound,
+            ..Lane::default()
+        };
+        status.peers[0].lanes = vec![lane(Some(2_000_000)), lane(Some(1_100_000))];
+        status.peers[0].paths[0].capacity = Some(20_000_000);
+        let said = "tcp carry at most 3.1 of 20.0 Mbit/s; congestion_control = \"auto\" with lanes = \"auto\" would help, or transport \
+                    = \"quic\"";
+        assert_eq!(cost(&status).as_deref(), Some(said));
+        status.peers[0].paths[0].capacity = Some(3_500_000);
+        assert_eq!(cost(&status), None, "that is nearly all");
+        status.peers[0].paths[0].capacity = Some(20_000_000);
+        status.peers[0].lanes.push(lane(None));
+        assert_eq!(cost(&status), None, "a lane does not go by losses");
         status.peers[0].paths[0].loss = Some(0.0001);
         assert!(!table(&status.clone(), &status).contains("loses"));
     }

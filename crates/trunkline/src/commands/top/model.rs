@@ -7,8 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use trunkline_status::ProxyStatus;
-use trunkline_status::{Class, Flow, Lane, LaneState, Peer, Status, Tun};
+use trunkline_status::{Class, Flow, Lane, LaneState, Peer, ProxyStatus, Status, Tun};
 
 use super::ui::Pane;
 use crate::commands::control::State;

@@ -1,7 +1,8 @@
 //! Two states of a gateway, and of proxies, ten seconds apart, for the tests.
 
-use trunkline_status::{Class, Flow, Lane, LaneState, Peer, Received, Sojourn, Status, Tun};
-use trunkline_status::{ProxyCounts, ProxyStatus, ProxyTotals};
+use trunkline_status::{
+    Class, Flow, Lane, LaneState, Peer, ProxyCounts, ProxyStatus, ProxyTotals, Received, Sojourn, Status, Tun,
+};
 
 fn sojourn(at_1_ms: u64, at_16_ms: u64) -> Sojourn {
     let mut buckets = vec![0; 26];
