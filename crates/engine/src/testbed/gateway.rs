@@ -280,3 +280,18 @@ fn lane_counts(lane: &LaneStatus) -> LaneCounts {
         bytes: Some(lane.bytes_sent),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_answer_of_a_gateway_has_all_its_trunks_and_one_that_is_missing_is_an_error() {
+        let of = |name: &str| PeerStatus { name: name.to_owned(), ..PeerStatus::default() };
+        let status =
+            Status { name: "a".to_owned(), peers: vec![of("north"), of("south")], ..Status::default() };
+        assert_eq!(peer(&status, "south").map(|peer| peer.name.as_str()).ok(), Some("south"));
+        let error = peer(&status, "west").expect_err("there is none").to_string();
+        assert!(error.contains("gateway a") && error.contains("no peer west"), "{error}");
+    }
+}

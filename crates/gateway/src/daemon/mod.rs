@@ -41,6 +41,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use trunkline_proxy::{Ending, Proxy, ProxyThread};
 use trunkline_service::{SocketFile, listen};
+use trunkline_status::Callers;
 use trunkline_trunk::Delivery;
 use trunkline_units::Instant;
 
@@ -68,7 +69,6 @@ use reload::admit;
 use resolver::{Resolver, ResolverError};
 use sleep::{Sleep, wake_timer};
 use source::Source;
-use trunkline_status::Callers;
 use workers::Workers;
 
 /// The connection of a lane that is up; its worker reads and writes it.

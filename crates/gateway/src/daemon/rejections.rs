@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use trunkline_status::Rejected;
 use trunkline_units::{Instant, source};
 
 use crate::keys::PublicKey;
-use trunkline_status::Rejected;
 
 /// The maximum number of callers in the list.
 const MAX_ENTRIES: usize = 32;

@@ -6,6 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use trunkline_packet::protocol;
 use trunkline_proxy::ProxyThread;
 use trunkline_queue::Histogram;
+use trunkline_status::{
+    Callers, Class, ClassHandover, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path,
+    PathShare, Peer, Received, Sojourn, Status, Tun, Uplink, UplinkState,
+};
 use trunkline_trunk::path::GroupStatus;
 use trunkline_trunk::{
     ClassReport, ClassSettings, LaneGroup, PathId, PathMode, PathSettings, PathStatus, ReceiverStats, Signal,
@@ -20,10 +24,6 @@ use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, PathKey, Serial, State};
 use crate::rx::RxReport;
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport, WatchedPath};
-use trunkline_status::{
-    Callers, Class, ClassHandover, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path,
-    PathShare, Peer, Received, Sojourn, Status, Tun, Uplink, UplinkState,
-};
 
 /// The reports of the workers, indexed by peer and by lane, so that the cost stays linear with many peers.
 struct Reports<'a> {
