@@ -4,8 +4,6 @@
 use trunkline_service::request::{self, MAX_REQUEST_BYTES, Parsed, Protocol};
 use trunkline_status::Request;
 
-const ALL: [Request; 4] = [Request::Status, Request::Flows, Request::Reload, Request::Down];
-
 /// Reads `data` as a client's words: whole, and cut at every place.
 pub(crate) fn run(data: &[u8]) {
     let whole = request::parse(Protocol::Control, data);
@@ -27,10 +25,10 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 fn asked(line: &str) {
-    match Request::parse(line, &ALL) {
+    match Request::parse(line, &Request::ALL) {
         Ok(request) => {
             let again = serde_json::to_string(&request).expect("a request has no map and no number");
-            assert_eq!(Request::parse(&again, &ALL), Ok(request));
+            assert_eq!(Request::parse(&again, &Request::ALL), Ok(request));
         }
         Err(message) => {
             assert!(message.contains("allowed:"), "{message}");

@@ -19,6 +19,9 @@ pub enum Request {
 }
 
 impl Request {
+    /// All of them, as a gateway answers.
+    pub const ALL: [Request; 4] = [Request::Status, Request::Flows, Request::Reload, Request::Down];
+
     /// The request in a line of the control socket of a daemon that answers those in `allowed`.
     ///
     /// # Errors
@@ -67,14 +70,12 @@ pub enum Answer {
 mod tests {
     use super::*;
 
-    const ALL: [Request; 4] = [Request::Status, Request::Flows, Request::Reload, Request::Down];
-
     #[test]
     fn a_request_is_read_as_it_is_written() {
-        for request in ALL {
+        for request in Request::ALL {
             let line = serde_json::to_string(&request).unwrap();
             assert_eq!(line, format!("{{\"request\":\"{}\"}}", request.word()));
-            assert_eq!(Request::parse(&line, &ALL), Ok(request));
+            assert_eq!(Request::parse(&line, &Request::ALL), Ok(request));
         }
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use sources::sources;
+use sources::{files, sources};
 use trunkline_testbed::privilege;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_trunkline");
@@ -284,19 +284,13 @@ fn the_units_user_is_given_the_key_by_every_page_that_makes_one_for_it() {
 /// All pages of the repository, by path from its root.
 fn pages() -> BTreeMap<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let (mut pages, mut todo) = (BTreeMap::new(), vec![PathBuf::new()]);
-    while let Some(directory) = todo.pop() {
-        for entry in fs::read_dir(root.join(&directory)).expect("a directory").flatten() {
-            let path = directory.join(entry.file_name());
-            let hidden = entry.file_name().to_string_lossy().starts_with('.');
-            if entry.path().is_dir() && !hidden && entry.file_name() != "target" {
-                todo.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.insert(path, fs::read_to_string(entry.path()).expect("a page"));
-            }
-        }
-    }
-    pages
+    let mut found = Vec::new();
+    files(&root, "md", &mut found);
+    let page = |path: PathBuf| {
+        let name = path.strip_prefix(&root).expect("it is below the root").to_owned();
+        (name, fs::read_to_string(path).expect("a page"))
+    };
+    found.into_iter().map(page).collect()
 }
 
 /// The name that a heading's text has in links.

@@ -13,9 +13,6 @@ use super::{Daemon, Source};
 use crate::clock::now;
 use crate::metrics;
 
-/// What it answers.
-const REQUESTS: [Request; 4] = [Request::Status, Request::Flows, Request::Reload, Request::Down];
-
 impl Daemon {
     pub(super) fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, protocol: Protocol) {
         // Bounded, so that a flood of connections leaves time for other events.
@@ -61,7 +58,7 @@ impl Daemon {
     }
 
     fn answer(&mut self, request: &str) -> Answer {
-        match Request::parse(request, &REQUESTS) {
+        match Request::parse(request, &Request::ALL) {
             Ok(Request::Status) => Answer::Status(Box::new(self.status(false))),
             Ok(Request::Flows) => Answer::Status(Box::new(self.status(true))),
             Ok(Request::Reload) => match self.reload() {

@@ -143,8 +143,7 @@ impl TailFlow {
         if len == 0 && ack == self.sent && is_held && !self.is_delivered {
             return None;
         }
-        self.sent = ack;
-        Some(Acknowledgement { seq, ack, window: self.window(emulation, ack) })
+        Some(self.send(emulation, seq, ack))
     }
 
     /// An acknowledgement is due. What goes to the network: nothing if the own end is behind, whose own will leave at once.
@@ -163,8 +162,12 @@ impl TailFlow {
     pub fn acknowledge(&mut self, emulation: &mut PathTail) -> Option<Acknowledgement> {
         let (_, seq) = (self.own?, self.front?);
         let ack = self.allowed();
+        Some(self.send(emulation, seq, ack))
+    }
+
+    fn send(&mut self, emulation: &mut PathTail, seq: Seq, ack: Seq) -> Acknowledgement {
         self.sent = ack;
-        Some(Acknowledgement { seq, ack, window: self.window(emulation, ack) })
+        Acknowledgement { seq, ack, window: self.window(emulation, ack) }
     }
 
     /// What may be acknowledged now. It never goes back.

@@ -281,27 +281,21 @@ const NOTABLE_BOUND: f64 = 0.8;
 
 /// What the losses of a path cost lanes whose congestion control goes by losses, and what would help.
 fn bounded_by_losses(table: &mut Table, peer: &Peer, path: &Path) {
-    let mut groups: Vec<&str> = Vec::new();
-    let on = |lane: &&Lane| (lane.dscp, &lane.path) == (path.dscp, &path.path);
-    let lanes = || peer.lanes.iter().filter(on);
-    for lane in lanes().filter(|lane| lane.loss_bound.is_some()) {
-        if !groups.contains(&lane.lane_group.as_str()) {
-            groups.push(&lane.lane_group);
-        }
-    }
-    for group in groups {
-        let of_group = || lanes().filter(|lane| lane.lane_group == group && lane.state == LaneState::Up);
+    let is_here =
+        |lane: &&Lane| lane.state == LaneState::Up && (lane.dscp, &lane.path) == (path.dscp, &path.path);
+    for lanes in peer.lanes.chunk_by(|a, b| a.lane_group == b.lane_group) {
         // With one lane that goes by something else the group is not bound.
-        let Some(bound) = of_group().map(|lane| lane.loss_bound).sum::<Option<u64>>() else { continue };
-        let bound = bound as f64;
+        let bound: Option<u64> = lanes.iter().filter(is_here).map(|lane| lane.loss_bound).sum();
+        let Some(bound) = bound.filter(|bound| *bound > 0).map(|bound| bound as f64) else { continue };
         if path.capacity.is_some_and(|capacity| bound >= capacity as f64 * NOTABLE_BOUND) {
             continue;
         }
         let of =
             path.capacity.map_or_else(String::new, |capacity| format!(" of {}", mbit(Some(capacity as f64))));
         table.line(&format!(
-            "    these losses let {group} carry at most {}{of} Mbit/s; congestion_control = \"auto\" with lanes = \"auto\" would help, \
+            "    these losses let {} carry at most {}{of} Mbit/s; congestion_control = \"auto\" with lanes = \"auto\" would help, \
              or transport = \"quic\"",
+            lanes[0].lane_group,
             mbit(Some(bound))
         ));
     }

@@ -1,15 +1,23 @@
-//! The workspace's own code.
+//! The workspace's own code and pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Adds every Rust file below a directory.
 pub(crate) fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    files(directory, "rs", found);
+}
+
+/// Adds every file below a directory whose name ends so, but for what is hidden or was built.
+pub(crate) fn files(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory of the workspace") {
-        let path = entry.expect("an entry").path();
+        let entry = entry.expect("an entry");
+        let (path, name) = (entry.path(), entry.file_name());
         if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            if name != "target" && !name.to_string_lossy().starts_with('.') {
+                files(&path, ending, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == ending) {
             found.push(path);
         }
     }
