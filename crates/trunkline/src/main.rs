@@ -7,8 +7,11 @@ mod commands;
 mod failure;
 mod output;
 
+use std::env;
 use std::io::{self, Write as _};
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitCode};
 
 use clap::Parser as _;
 
@@ -53,13 +56,30 @@ fn report(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.code())
 }
 
+/// Where the package of the laboratory has the program with it, from this program's place: `/usr/libexec/trunkline/trunkline` from
+/// `/usr/bin/trunkline`.
+fn laboratory_program(this: &Path) -> Option<PathBuf> {
+    Some(this.parent()?.parent()?.join("libexec/trunkline/trunkline"))
+}
+
+/// Goes on as the program with the laboratory, whose command was asked for. Returns only if it cannot.
+fn run_laboratory(command: &str) -> Failure {
+    let program = env::current_exe().ok().and_then(|this| laboratory_program(&this));
+    match program.filter(|program| program.is_file()) {
+        Some(program) => {
+            let error = process::Command::new(&program).args(env::args_os().skip(1)).exec();
+            Failure::Other(format!("cannot run {}: {error}", program.display()))
+        }
+        None => Failure::Input(format!(
+            "this program has no laboratory, so no `{command}`; package trunkline-lab has it, and `cargo build --release` builds it"
+        )),
+    }
+}
+
 /// Prints the help, the version, or the error in the arguments: clap reports all three as errors.
 fn print_clap_error(error: &clap::Error) -> ExitCode {
     if let Some(command) = cli::command_of_the_laboratory(error) {
-        let text = format!(
-            "this build has no laboratory, so no `{command}`; `cargo build --release` builds the program with it"
-        );
-        return report(&Failure::Input(text));
+        return report(&run_laboratory(command));
     }
     let printed = error.print();
     if error.use_stderr() {

@@ -481,8 +481,21 @@ fn the_gateway_alone_says_in_one_line_that_it_has_no_laboratory() {
         let output = place.run(line);
         let error = said(&output);
         assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{line:?}: {error}");
-        assert!(error.starts_with("trunkline: this build has no laboratory"), "{line:?}: {error}");
+        assert!(error.starts_with("trunkline: this program has no laboratory"), "{line:?}: {error}");
     }
+    // Where its package is installed, that one runs.
+    let (bin, libexec) = (place.path().join("bin"), place.path().join("libexec/trunkline"));
+    fs::create_dir_all(&bin).expect("a directory");
+    fs::create_dir_all(&libexec).expect("a directory");
+    fs::copy(PROGRAM, bin.join("trunkline")).expect("a copy of the program");
+    fs::write(libexec.join("trunkline"), "#!/bin/sh\necho \"$0: $*\"\nexit 7\n").expect("a script");
+    fs::set_permissions(libexec.join("trunkline"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("its mode");
+    let output =
+        Command::new(bin.join("trunkline")).args(["lab", "run", "x y.toml"]).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.ends_with("libexec/trunkline/trunkline: lab run x y.toml\n"), "{text}");
+    assert_eq!(output.status.code(), Some(7));
     let other = said(&place.run(&["nosuch"]));
     assert!(other.starts_with("error: unrecognized subcommand 'nosuch'"), "{other}");
 }
