@@ -6,6 +6,7 @@
 pub mod config;
 pub mod daemon;
 pub mod device;
+pub mod doctor;
 pub mod handshake;
 pub mod keys;
 #[cfg(test)]

@@ -16,7 +16,7 @@ const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
 #[command(name = "trunkline", version, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 no daemon answers, \
-4 this machine lacks something that the command needs, 5 usable but with warnings (check), 6 cannot write the output, \
+4 this machine lacks something that the command needs, 5 usable but with warnings (check, doctor), 6 cannot write the output, \
 7 a bound does not hold (lab survey), 130 interrupted, 141 the reader of the output has gone."
 )]
 pub(crate) struct Cli {
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Up(UpArguments),
     /// Check whether a gateway starts with a configuration file, and print what the file means.
     Check(FileReportArguments),
+    /// Look for what keeps a site's trunks from working on this machine, and print a remedy for each finding. It changes nothing.
+    Doctor(DoctorArguments),
     /// Show the state of a running gateway: peers, classes, lanes, drops; or of running proxies.
     Status(StatusArguments),
     /// Watch a running gateway, live: classes, lanes, the busiest flows, proxies; or running proxies.
@@ -78,6 +80,15 @@ pub(crate) enum LogFormat {
 pub(crate) struct FileReportArguments {
     /// The site's configuration file.
     pub(crate) file: PathBuf,
+    /// Print one JSON object instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// The site's configuration file. Without it only this machine is examined.
+    pub(crate) file: Option<PathBuf>,
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,

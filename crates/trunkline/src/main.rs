@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Up(arguments) => commands::site::up(&arguments),
         Command::Check(arguments) => commands::check::check(&arguments),
+        Command::Doctor(arguments) => commands::doctor::doctor(&arguments),
         Command::Status(arguments) => commands::status::status(&arguments),
         Command::Top(arguments) => commands::top::top(&arguments),
         Command::Reload(arguments) => commands::control::reload(&arguments),

@@ -122,6 +122,8 @@ fn said(output: &Output) -> String {
 const LINES: &[(&[&str], usize)] = &[
     (&["check", "a.toml"], 0),
     (&["check", "a.toml", "--json"], 0),
+    (&["doctor"], 0),
+    (&["doctor", "a.toml", "--json"], 0),
     (&["status", "a.sock", "--interval", "0.1"], 2),
     (&["status", "a.sock", "--json"], 1),
     (&["top", "a.sock", "--once", "--interval", "0.1"], 2),

@@ -12,7 +12,7 @@ const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's fil
 const SOCKET: File =
     File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
 
-const EXTRAS: [Extra; 14] = [
+const EXTRAS: [Extra; 15] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -38,6 +38,15 @@ const EXTRAS: [Extra; 14] = [
         examples: &[
             ("trunkline check a.toml", "prints what the file means, or its mistakes and where they are"),
             ("trunkline check --json a.toml", "the same for programs"),
+        ],
+    },
+    Extra {
+        page: "trunkline-doctor",
+        files: &[SITE],
+        examples: &[
+            ("trunkline doctor", "examines this machine: kernel settings, device, limits"),
+            ("trunkline doctor a.toml", "also what site a needs of it, and whether its peers answer"),
+            ("trunkline doctor --json a.toml", "the same for programs"),
         ],
     },
     Extra {

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod control;
+pub(crate) mod doctor;
 mod extra;
 pub(crate) mod generate;
 pub(crate) mod keys;
