@@ -12,7 +12,10 @@ fn deframe(stream: &[u8], piece: usize) -> (Vec<(Frame, Vec<u8>)>, Option<Stream
         let result = deframer.handle_bytes(bytes, |frame, content| {
             assert_eq!(content.len(), frame.content_len());
             assert!(
-                matches!(frame, Frame::Packet { context: None, .. } | Frame::Report { .. }),
+                matches!(
+                    frame,
+                    Frame::Packet { context: None, .. } | Frame::Report { .. } | Frame::Number { .. }
+                ),
                 "{frame:?} depends on others"
             );
             got += content.len();
