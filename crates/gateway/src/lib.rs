@@ -32,6 +32,7 @@ mod plan;
 mod pool;
 mod quic;
 mod refusals;
+mod reverse_path;
 mod rx;
 mod tcp_info;
 mod tun;

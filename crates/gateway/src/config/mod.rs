@@ -28,7 +28,7 @@ pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
 use trunkline_proxy::Plan;
 pub use trunkline_schema::{Encryption, MAX_CLASSES, MAX_LANES, MetricsListen, Mistake, Mistakes};
 use trunkline_schema::{MAX_FILE, read_file};
-use trunkline_trunk::{ClassSettings, LaneGroup, TrunkPlan};
+use trunkline_trunk::{ClassSettings, LaneGroup, Transport, TrunkPlan};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
 
@@ -296,6 +296,16 @@ impl Config {
             "private_key_file: {} can be read by others than its owner (mode {mode:04o}); chmod 0600 it",
             path.display()
         ))
+    }
+
+    /// Whether lanes of some class may be over TCP.
+    pub fn may_use_tcp(&self) -> bool {
+        self.trunk.groups.iter().any(|group| group.transport != Transport::Quic)
+    }
+
+    /// Whether lanes of some class may be over QUIC.
+    pub fn may_use_quic(&self) -> bool {
+        self.trunk.groups.iter().any(|group| group.transport != Transport::Tcp)
     }
 
     /// The lane group that a class of this configuration rides on.

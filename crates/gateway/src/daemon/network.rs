@@ -18,6 +18,7 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::device::{DeviceError, Repair};
 use crate::life::Serial;
+use crate::reverse_path;
 
 /// The maximum number of netlink datagrams to read at once; epoll reports the rest again.
 const DATAGRAMS: usize = 64;
@@ -193,12 +194,9 @@ pub(super) fn warn_of_strict_filters(config: &Config) {
     if config.default_routing().is_none() || !config.peers.iter().flat_map(|p| &p.routes).any(default_v4) {
         return;
     }
-    let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
-    let mode = |name: &str| read(name).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0_u8);
     let devices = fs::read_dir("/proc/sys/net/ipv4/conf").into_iter().flatten().flatten();
     let names = devices.filter_map(|entry| entry.file_name().into_string().ok());
-    let all = mode("all");
-    let strict = |name: &String| name != "all" && name != "default" && mode(name).max(all) == 1;
+    let strict = |name: &String| name != "all" && name != "default" && reverse_path::is_strict(name);
     if let Some(device) = names.filter(|name| *name != config.tun.name && name != "lo").find(strict) {
         tracing::warn!(
             "reverse-path filtering of {device} is strict and drops incoming packets of lanes: \

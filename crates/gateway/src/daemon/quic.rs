@@ -42,7 +42,7 @@ pub(super) type Listeners = Vec<Vec<OwnedFd>>;
 
 /// Opens the sockets that callers come by, if a lane group rides on QUIC.
 pub(super) fn open_listeners(config: &Config) -> Result<Listeners, DaemonError> {
-    if !is_used(config) {
+    if !config.may_use_quic() {
         return Ok(Vec::new());
     }
     let open = |address: &SocketAddr| {
@@ -59,10 +59,6 @@ pub(super) fn open_listeners(config: &Config) -> Result<Listeners, DaemonError> 
         open(address).map_err(|source| DaemonError::Listen { address: format!("{address} (UDP)"), source })
     };
     config.listen.iter().map(listen).collect()
-}
-
-fn is_used(config: &Config) -> bool {
-    config.trunk.groups.iter().any(|group| group.transport != Transport::Tcp)
 }
 
 impl Daemon {
@@ -114,7 +110,7 @@ impl Daemon {
             self.tell(shard, QuicCommand::Mark(self.config.fwmark));
             self.tell(shard, QuicCommand::Keepalive(self.config.keepalive));
         }
-        if is_used(&self.config) && !self.quic.listens {
+        if self.config.may_use_quic() && !self.quic.listens {
             match open_listeners(&self.config) {
                 Ok(listeners) => self.listen_quic(listeners),
                 Err(error) => tracing::error!("{error}; callers over QUIC need a restart"),

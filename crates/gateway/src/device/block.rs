@@ -1,6 +1,6 @@
 //! Removes the blocks of gateways that have ended.
 
-use trunkline_netlink::{Family, Handle, NetlinkError, RouteFilter};
+use trunkline_netlink::{Family, Handle, NetlinkError, Route, RouteFilter};
 
 use super::wanted::{PROTOCOL, block_metric, is_block};
 use crate::config::AUTO_TABLE;
@@ -20,14 +20,7 @@ pub enum Blocked<'a> {
 /// The kernel's error. A part of the blocks may be removed then.
 pub fn unblock(whose: Blocked<'_>) -> Result<usize, NetlinkError> {
     let mut netlink = Handle::open()?;
-    let mut routes = ours(&mut netlink)?;
-    routes.retain(|route| {
-        is_block(route)
-            && match whose {
-                Blocked::Site(name) => route.metric == Some(block_metric(name)),
-                Blocked::All => true,
-            }
-    });
+    let routes = blocks(&mut netlink, whose)?;
     for route in &routes {
         gone(netlink.delete_route(route))?;
     }
@@ -37,8 +30,21 @@ pub fn unblock(whose: Blocked<'_>) -> Result<usize, NetlinkError> {
     Ok(routes.len())
 }
 
+/// The blocks that there are.
+pub(crate) fn blocks(netlink: &mut Handle, whose: Blocked<'_>) -> Result<Vec<Route>, NetlinkError> {
+    let mut routes = ours(netlink)?;
+    routes.retain(|route| {
+        is_block(route)
+            && match whose {
+                Blocked::Site(name) => route.metric == Some(block_metric(name)),
+                Blocked::All => true,
+            }
+    });
+    Ok(routes)
+}
+
 /// All routes of gateways, blocks of all sites included.
-pub(super) fn ours(netlink: &mut Handle) -> Result<Vec<trunkline_netlink::Route>, NetlinkError> {
+pub(super) fn ours(netlink: &mut Handle) -> Result<Vec<Route>, NetlinkError> {
     netlink.routes_where(RouteFilter { protocol: Some(PROTOCOL), ..RouteFilter::default() })
 }
 

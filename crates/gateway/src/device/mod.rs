@@ -18,15 +18,15 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use trunkline_netlink::{Event, Existing, Family, Handle, Route, RouteFilter, Rule};
 
+pub(crate) use block::blocks;
 pub use block::{Blocked, unblock};
 pub use error::{DeviceError, RouteTaken};
-pub(crate) use wanted::PROTOCOL;
 
 use crate::config::{Config, OnExit};
 use crate::sys::TunOffloads;
 use crate::tun::TunQueue;
 use block::gone;
-use wanted::{Destination, Wanted, is_block};
+use wanted::{Destination, PROTOCOL, Wanted, is_block};
 
 /// The device, up and routed. Its queues go to the workers; this part serves reloads, repairs and counters.
 pub(crate) struct Device {

@@ -20,13 +20,9 @@ pub(super) fn examine(files: &Files, site: Option<&Config>, examination: &mut Ex
     congestion_control(files, site, examination);
     ports(files, examination);
     connection_tracking(files, examination);
-    if site.is_none_or(may_use_quic) {
+    if site.is_none_or(Config::may_use_quic) {
         udp(files, examination);
     }
-}
-
-fn may_use_quic(site: &Config) -> bool {
-    site.trunk.groups.iter().any(|group| group.transport != Transport::Tcp)
 }
 
 /// Sets `value` for a setting of the kernel, as a command.

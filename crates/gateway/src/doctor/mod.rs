@@ -74,7 +74,7 @@ pub fn examine(site: Option<&Config>) -> Examination {
         files::examine(&files, site, &mut examination);
         let runs = std::os::unix::net::UnixStream::connect(&site.control.socket).is_ok();
         network::examine(site, runs, &mut examination);
-        peers::examine(&files, site, &mut examination);
+        peers::examine(site, &mut examination);
     }
     examination
 }

@@ -4,13 +4,12 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use rustix::process::{Resource, getrlimit};
-use trunkline_netlink::{Handle, RouteFilter, RouteKind};
-use trunkline_trunk::Transport;
+use trunkline_netlink::Handle;
 
 use super::Level::{Fault, Warning};
 use super::{Examination, Level};
 use crate::config::Config;
-use crate::device::PROTOCOL;
+use crate::device::{Blocked, blocks};
 
 /// Descriptors that a gateway should have: one for each lane, and for its proxies two for each connection.
 const MIN_DESCRIPTORS: u64 = 1024;
@@ -61,11 +60,8 @@ pub(super) fn examine(site: &Config, runs: bool, examination: &mut Examination) 
 
 /// Whether the gateway could listen on an address.
 fn listen(site: &Config, address: SocketAddr) -> Option<(Level, String, String)> {
-    let uses = |transport: Transport| site.trunk.groups.iter().any(|group| group.transport == transport);
-    let tcp =
-        (uses(Transport::Tcp) || uses(Transport::Auto)).then(|| TcpListener::bind(address).err()).flatten();
-    let udp =
-        (uses(Transport::Quic) || uses(Transport::Auto)).then(|| UdpSocket::bind(address).err()).flatten();
+    let tcp = site.may_use_tcp().then(|| TcpListener::bind(address).err()).flatten();
+    let udp = site.may_use_quic().then(|| UdpSocket::bind(address).err()).flatten();
     let (name, error) = tcp.map(|error| ("TCP", error)).or_else(|| udp.map(|error| ("UDP", error)))?;
     let remedy = match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -95,13 +91,8 @@ fn device(site: &Config, handle: &mut Handle, examination: &mut Examination) {
 
 /// Whether a gateway that has ended still blocks packets to the site's peers.
 fn blocked(site: &Config, handle: &mut Handle, examination: &mut Examination) {
-    let filter = RouteFilter { protocol: Some(PROTOCOL), ..RouteFilter::default() };
-    let routes = handle.routes_where(filter).unwrap_or_default();
-    let mine = |route: &&trunkline_netlink::Route| {
-        route.kind == RouteKind::Unreachable
-            && site.peers.iter().any(|peer| peer.routes.contains(&route.destination))
-    };
-    let found = routes.iter().find(mine).map(|route| {
+    let routes = blocks(handle, Blocked::Site(&site.name)).unwrap_or_default();
+    let found = routes.first().map(|route| {
         let problem = format!(
             "packets to {} are blocked until the gateway of {} runs again, so that they do not leave unencrypted",
             route.destination, site.name

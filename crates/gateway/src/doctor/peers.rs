@@ -10,16 +10,16 @@ use trunkline_netlink::Handle;
 use trunkline_trunk::Transport;
 
 use super::Level::{Fault, Warning};
-use super::files::Files;
 use super::{Examination, Level};
 use crate::config::{Config, Endpoint, PeerConfig};
+use crate::reverse_path;
 
 /// How long a name, and an endpoint, has to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// RFC 8200 §5.
 const MIN_MTU: u32 = 1280;
 
-pub(super) fn examine(files: &Files, site: &Config, examination: &mut Examination) {
+pub(super) fn examine(site: &Config, examination: &mut Examination) {
     for peer in &site.peers {
         let mut endpoints: Vec<&Endpoint> = Vec::new();
         for path in 0..peer.paths.len().max(1) as u8 {
@@ -29,18 +29,12 @@ pub(super) fn examine(files: &Files, site: &Config, examination: &mut Examinatio
         }
         endpoints.dedup();
         for endpoint in endpoints {
-            examine_endpoint(files, site, peer, endpoint, examination);
+            examine_endpoint(site, peer, endpoint, examination);
         }
     }
 }
 
-fn examine_endpoint(
-    files: &Files,
-    site: &Config,
-    peer: &PeerConfig,
-    endpoint: &Endpoint,
-    examination: &mut Examination,
-) {
+fn examine_endpoint(site: &Config, peer: &PeerConfig, endpoint: &Endpoint, examination: &mut Examination) {
     let addresses = match resolve(endpoint) {
         Ok(addresses) => addresses,
         Err(problem) => {
@@ -51,15 +45,15 @@ fn examine_endpoint(
     };
     examination.look("name", None);
     let Some(address) = addresses.first().copied() else { return };
-    if !route(files, peer, address, examination) {
+    if !route(peer, address, examination) {
         return;
     }
-    let uses = |transport: Transport| site.trunk.groups.iter().any(|group| group.transport == transport);
-    if uses(Transport::Tcp) || uses(Transport::Auto) {
+    if site.may_use_tcp() {
         tcp(peer, endpoint, &addresses, examination);
     }
-    if uses(Transport::Quic) || uses(Transport::Auto) {
-        quic(peer, endpoint, address, uses(Transport::Quic), examination);
+    if site.may_use_quic() {
+        let is_needed = site.trunk.groups.iter().any(|group| group.transport == Transport::Quic);
+        quic(peer, endpoint, address, is_needed, examination);
     }
 }
 
@@ -77,7 +71,7 @@ fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// Whether this machine has a route to an address, and what is wrong with the way that it leads.
-fn route(files: &Files, peer: &PeerConfig, address: SocketAddr, examination: &mut Examination) -> bool {
+fn route(peer: &PeerConfig, address: SocketAddr, examination: &mut Examination) -> bool {
     let Ok(mut handle) = Handle::open() else { return true };
     let route = match handle.route_to(address.ip()) {
         Ok(route) => route,
@@ -112,10 +106,7 @@ fn route(files: &Files, peer: &PeerConfig, address: SocketAddr, examination: &mu
             (Warning, problem, format!("ip link set {} mtu 1500, if its network carries that", link.name))
         }),
     );
-    let filter =
-        |device: &str| files.number(&format!("proc/sys/net/ipv4/conf/{device}/rp_filter")).unwrap_or(0);
     if peer.paths.len() > 1 && address.is_ipv4() {
-        let is_strict = filter("all").max(filter(&link.name)) == 1;
         let problem = || {
             let what = "drops what comes back by another way than packets leave by";
             format!(
@@ -124,7 +115,8 @@ fn route(files: &Files, peer: &PeerConfig, address: SocketAddr, examination: &mu
             )
         };
         let remedy = || format!("sysctl -w net.ipv4.conf.{}.rp_filter=2", link.name);
-        examination.look("rp-filter", is_strict.then(|| (Warning, problem(), remedy())));
+        examination
+            .look("rp-filter", reverse_path::is_strict(&link.name).then(|| (Warning, problem(), remedy())));
     }
     true
 }
