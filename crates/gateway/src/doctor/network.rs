@@ -28,11 +28,12 @@ pub(super) fn examine_device(examination: &mut Examination) {
 }
 
 pub(super) fn examine_limits(examination: &mut Examination) {
-    let limit = getrlimit(Resource::Nofile).current;
+    // The gateway raises its soft limit to this one.
+    let limit = getrlimit(Resource::Nofile).maximum;
     let few = limit.filter(|limit| *limit < MIN_DESCRIPTORS).map(|limit| {
         let problem =
             format!("a process may have {limit} descriptors: many lanes or proxied connections need more");
-        (Warning, problem, "ulimit -n 65536, or LimitNOFILE=65536 in the unit".to_owned())
+        (Warning, problem, "ulimit -Hn 65536, or LimitNOFILE=65536 in the unit".to_owned())
     });
     examination.look("descriptors", few);
 }
