@@ -169,10 +169,15 @@ fn device_addresses_and_routes() {
     examined.expect("listen", "fault", "an address of another machine");
     examined.write(&[]);
 
-    let (other, end) = (&examined.near, Host::new("end").expect("a host"));
-    veth(other, "trunk0", &end, "end").expect("a device");
+    let end = Host::new("end").expect("a host");
+    veth(&examined.near, "trunk0", &end, "end").expect("a device");
     examined.expect("device", "fault", "a device of that name");
-    drop(end);
+    // With its other end's namespace it would go too, at some later time.
+    let removed = examined.near.netlink(|handle| {
+        let device = handle.link_index("trunk0")?;
+        handle.delete_link(device)
+    });
+    removed.expect("it is removed");
 
     let inside = "198.19.2.77/32".parse().expect("a prefix");
     examined.near.address("wan", inside, None).expect("an address");
