@@ -116,6 +116,41 @@ fn a_lane_whose_owner_lacks_a_congestion_control_stays_with_what_it_has() {
 }
 
 #[test]
+fn what_one_lane_finds_of_its_path_holds_for_the_others_on_it_as_long_as_for_that_lane() {
+    let mut plan =
+        TrunkPlan::one_lane_per_class(vec![class("one", vec![], 1000), class("two", vec![], 1000)]);
+    plan.groups.iter_mut().for_each(|group| group.congestion_control = CongestionControl::ByPath);
+    plan.edge_pacing = true;
+    let mut transmitter = transmitter(plan.clone());
+    let mut paths = Paths::default();
+    paths.configure(&plan);
+    let mut lanes = [LaneControl::default(), LaneControl::default()];
+    for (control, number) in lanes.iter_mut().zip(0..) {
+        control.configure(&plan, LaneId(number));
+    }
+    for n in 0..2000_u64 {
+        let losses = (n.min(200) / 10) as u32;
+        for (control, number) in lanes.iter_mut().zip(0..) {
+            let (now, lane) = (at(n * 20), LaneId(number));
+            control.handle_written(now, 3000);
+            let lost = if number == 0 { losses } else { 0 };
+            let snapshot = LaneSnapshot { unacknowledged: 3000, ..snapshot(n as u32 * 2, lost) };
+            control.handle_snapshot(now, lane, (&mut transmitter, &mut paths), snapshot);
+            let _ = actions(control);
+        }
+        // The last of the first lane's losses counts for twenty seconds, and what it said of it for two more.
+        let expected = match n / 50 {
+            1..=22 => "bbr",
+            27.. => "cubic",
+            _ => continue,
+        };
+        for control in &lanes {
+            assert_eq!(control.chosen_congestion_control(), Some(expected), "after {} ms", n * 20);
+        }
+    }
+}
+
+#[test]
 fn losses_of_a_lane_for_which_nothing_waits_decide_nothing() {
     let (mut control, mut transmitter) =
         (LaneControl::default(), transmitter(plan(CongestionControl::ByPath, false)));

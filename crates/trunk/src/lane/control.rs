@@ -8,7 +8,7 @@ use super::path_loss::PathLoss;
 use super::progress::Progress;
 use super::restart::Restarts;
 use super::{ArrivalReport, LaneSnapshot};
-use crate::path::{Arrival, Departure, Departures, Grant, LaneDemand, Paths, Signal};
+use crate::path::{Arrival, Departure, Departures, Grant, LaneDemand, PathEvidence, Paths, Signal};
 use crate::{CongestionControl, LaneId, Packet, Transmitter, TrunkPlan};
 
 /// A setting that the owner of a lane is to change on its connection.
@@ -318,8 +318,11 @@ impl LaneControl {
         transmitter
             .divide_class_rates(now, lane, |class, demand| paths.handle_edge_queue(now, lane, class, demand));
         let waiting = transmitter.has_backlog(lane);
-        let queue = if self.edge_pacing { paths.has_queue(lane) } else { None };
-        self.update_congestion_control(now, waiting, queue);
+        let evidence = if self.edge_pacing { paths.evidence(lane) } else { None };
+        self.update_congestion_control(now, waiting, evidence);
+        if self.path.as_ref().is_some_and(PathLoss::has_found) {
+            paths.handle_lossy(now, lane);
+        }
         if transmitter.follows_path(lane)
             && let Some((path, srtt)) = paths.view(now, lane).zip(snapshot.srtt)
         {
@@ -482,14 +485,16 @@ impl LaneControl {
         paths.handle_arrival(now, lane, arrival);
     }
 
-    /// Chooses by what the path loses. `queue`: whether it has had a queue of late, where its controller knows.
-    fn update_congestion_control(&mut self, now: Instant, waiting: bool, queue: Option<bool>) {
+    /// Chooses by what the path loses. `evidence`: of the whole path, where its controller knows.
+    fn update_congestion_control(&mut self, now: Instant, waiting: bool, evidence: Option<PathEvidence>) {
         let Some(path) = &mut self.path else { return };
         // Of a lane that sends little, round-trip times alone say nothing of a queue.
-        if queue.is_none() && !waiting {
+        if evidence.is_none() && !waiting {
             return;
         }
-        let queue = queue.unwrap_or_else(|| PathLoss::has_queue(&self.snapshot));
+        let evidence = evidence
+            .unwrap_or_else(|| PathEvidence { queue: PathLoss::has_queue(&self.snapshot), lossy: false });
+        let queue = evidence.queue;
         self.restarts.update(now, self.arrived);
         let srtt = self.snapshot.srtt.unwrap_or_default();
         // What bounds a lane that has as much in flight as it may is not its congestion control.
@@ -498,7 +503,7 @@ impl LaneControl {
         if self.pacer.is_none() && self.restarts.is_held_back(now, waiting && !queue, self.grant, srtt) {
             path.handle_held_back(now);
         }
-        let changed = path.update(now, self.snapshot.retransmissions, queue, self.pacer.is_none());
+        let changed = path.update(now, self.snapshot.retransmissions, evidence, self.pacer.is_none());
         let name = Self::congestion_control(path.is_lossy());
         let cause = if changed {
             CongestionControlCause::Path

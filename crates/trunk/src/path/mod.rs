@@ -26,7 +26,7 @@ pub use control::{Grant, LaneDemand, PathControl, PathLane};
 pub(crate) use departures::{Departure, Departures};
 pub use division::GroupShare;
 pub use handover::{ClassOnPaths, ClassPathStatus, Handover, Missed};
-pub(crate) use paths::PathSummary;
+pub(crate) use paths::{PathEvidence, PathSummary};
 pub use paths::{PathId, Paths, SharedPaths};
 pub use placement::{PathChoice, PathHealth, PathPolicy, PathSet, PathSettings, PathView, Placement};
 pub use silence::{LaneSign, Silence};

@@ -52,6 +52,15 @@ pub(crate) struct PathSummary {
     pub(crate) loses: bool,
 }
 
+/// What a lane needs to know of its path to tell noise from congestion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PathEvidence {
+    /// Whether it has had a queue of late.
+    pub(crate) queue: bool,
+    /// Whether a lane on it has found of late that it loses packets without being full.
+    pub(crate) lossy: bool,
+}
+
 #[derive(Debug)]
 struct SharedPath {
     id: PathId,
@@ -309,10 +318,21 @@ impl Paths {
         Some(PathSummary { capacity: path.capacity(), loses: path.loses(now) })
     }
 
-    /// Whether the path of a lane has had a queue of late; `None` without edge pacing, or while another shard is at it.
-    pub(crate) fn has_queue(&self, lane: LaneId) -> Option<bool> {
+    /// What is known of the losses on the path of a lane; `None` without edge pacing, or while another shard is at it.
+    pub(crate) fn evidence(&self, lane: LaneId) -> Option<PathEvidence> {
         let Lane { id, .. } = self.lanes.get(lane.index())?;
-        self.shared.try_lock()?.get(*id).map(|path| path.has_queue())
+        let mut shared = self.shared.try_lock()?;
+        shared.get(*id).map(|path| PathEvidence { queue: path.has_queue(), lossy: path.is_lossy() })
+    }
+
+    /// A lane has found by its own losses that its path loses packets without being full.
+    pub(crate) fn handle_lossy(&self, now: Instant, lane: LaneId) {
+        let Some(Lane { id, .. }) = self.lanes.get(lane.index()) else { return };
+        let Some(mut shared) = self.shared.try_lock() else { return };
+        let now = shared.advance(now);
+        if let Some(path) = shared.get(*id) {
+            path.handle_lossy(now);
+        }
     }
 
     const fn path_lane(&self, lane: LaneId) -> PathLane {

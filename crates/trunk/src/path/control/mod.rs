@@ -122,6 +122,8 @@ pub struct PathControl {
     age: f64,
     /// When a lane was last seen to repair a loss.
     repaired: Option<Instant>,
+    /// When a lane last said that its losses are noise.
+    lossy: Option<Instant>,
     mode: PathMode,
     /// bit/s; used while held.
     rate: f64,
@@ -188,6 +190,7 @@ impl Default for PathControl {
             delays: [PathDelay::default(); 2],
             age: 0.0,
             repaired: None,
+            lossy: None,
             mode: PathMode::Free,
             rate: 0.0,
             capacity: 0.0,
@@ -263,6 +266,8 @@ impl PathControl {
     const CARRIED: f64 = 0.9;
     /// A path on which a loss was repaired within this time is one that loses packets.
     const LOSS_MEMORY: Duration = Duration::from_secs(30);
+    /// A lane that finds losses to be noise says so at each look. Others go by that for so long.
+    const LOSSY_MEMORY: Duration = Duration::from_secs(2);
     /// A queue that varies by no more than this, in seconds, while so many times as much arrives is none.
     const STILL: f64 = 0.0005;
     const MORE: f64 = 1.08;
@@ -363,6 +368,16 @@ impl PathControl {
         self.repaired.is_some_and(|at| now.saturating_since(at) <= Self::LOSS_MEMORY)
     }
 
+    /// A lane has found that the path loses packets without being full.
+    pub(crate) const fn handle_lossy(&mut self, now: Instant) {
+        self.lossy = Some(now);
+    }
+
+    /// Whether a lane has found so of late.
+    pub(crate) fn is_lossy(&self) -> bool {
+        self.lossy.is_some_and(|at| self.age(at) <= Self::LOSSY_MEMORY)
+    }
+
     /// The bound in force.
     pub const fn mode(&self) -> PathMode {
         self.mode
@@ -370,8 +385,12 @@ impl PathControl {
 
     /// Whether the core has had a queue of late, so that a loss may be one of it.
     pub fn has_queue(&self) -> bool {
-        let age = |at| self.updated.map_or(Duration::ZERO, |now| now.saturating_since(at));
-        self.queue_at.is_some_and(|at| age(at) <= self.min_rtt() * 2 + self.filter())
+        self.queue_at.is_some_and(|at| self.age(at) <= self.min_rtt() * 2 + self.filter())
+    }
+
+    /// How long before the last arrival it was.
+    fn age(&self, at: Instant) -> Duration {
+        self.updated.map_or(Duration::ZERO, |now| now.saturating_since(at))
     }
 
     /// The estimated capacity for the trunk, once the core has had a queue.
