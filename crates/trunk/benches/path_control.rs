@@ -37,6 +37,7 @@ impl Peer {
             let demand = LaneDemand {
                 waiting: true,
                 busy: true,
+                segment: 1448.0,
                 min_rtt: Some(RTT),
                 window_rate: None,
                 segments_sent: (self.bytes / 1460) as u32,

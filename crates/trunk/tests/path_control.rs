@@ -233,6 +233,7 @@ impl Path {
                 LaneDemand {
                     waiting: !self.idle,
                     busy: !self.idle,
+                    segment: 1448.0,
                     min_rtt,
                     window_rate: None,
                     segments_sent: self.sent as u32,
@@ -547,12 +548,42 @@ fn what_a_lane_with_little_to_send_delivers_is_not_taken_for_the_capacity() {
     assert!(log.utilisation() >= 0.9, "{}", log.utilisation());
 }
 
+/// Two packets of the size that the lanes send: on a slow way back, which carries acknowledgements, two full ones would be all that its
+/// buffer holds.
+#[test]
+fn the_queue_that_is_let_stand_is_two_packets_of_the_size_that_lanes_send() {
+    let target = |size: u64| {
+        let mut control = PathControl::default();
+        for tick in 0..500_u64 {
+            let now = Instant::from_millis(tick * 20);
+            let bytes = tick * 500;
+            let demand = LaneDemand {
+                waiting: false,
+                busy: true,
+                segment: size as f64,
+                min_rtt: Some(Duration::from_millis(30)),
+                window_rate: None,
+                segments_sent: 0,
+                retransmissions: 0,
+            };
+            control.handle_demand(now, lane(0), GroupShare::weighted(0, 1.0), demand);
+            let _ = control.handle_arrival(now, lane(0), acknowledged(now, bytes, Some(0)));
+        }
+        control.status().target.as_secs_f64() * 1000.0
+    };
+    // At 200 kbit/s, with headers of 52 bytes.
+    for (size, expected) in [(1448, 122.0), (100, 14.2), (20, 7.8)] {
+        assert!((target(size) - expected).abs() < expected * 0.04, "{size} bytes: {}", target(size));
+    }
+}
+
 #[test]
 fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
     let mut control = PathControl::default();
     let demand = |waiting| LaneDemand {
         waiting,
         busy: waiting,
+        segment: 1448.0,
         min_rtt: Some(Duration::from_millis(30)),
         window_rate: None,
         segments_sent: 0,
@@ -602,6 +633,7 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
             let demand = LaneDemand {
                 waiting: true,
                 busy: true,
+                segment: 1448.0,
                 min_rtt: Some(Duration::from_millis(20)),
                 window_rate: Some(Rate::from_mbit(if small { 0.5 } else { 40.0 })),
                 segments_sent: 0,
@@ -653,6 +685,7 @@ fn any_reports_are_survived() {
                     LaneDemand {
                         waiting: rng.chance(0.7),
                         busy: rng.chance(0.5),
+                        segment: 1448.0,
                         min_rtt: rng.chance(0.8).then(|| Duration::from_micros(rng.below(2_000_000))),
                         window_rate: rng
                             .chance(0.5)

@@ -81,6 +81,10 @@ pub struct LaneControl {
     progress: Progress,
     /// Whether the plan asks for edge pacing.
     edge_pacing: bool,
+    /// Bytes that it had sent at the last snapshot.
+    sent: u64,
+    /// The mean size of its segments of late, bytes; `None` before the first.
+    segment: Option<f64>,
     /// Whether segments are paced on this path. Once set it stays: Linux does not turn pacing off again.
     paced: bool,
     grant: Option<Rate>,
@@ -128,8 +132,10 @@ impl LaneControl {
     const MIN_PACED_RTT: Duration = Duration::from_millis(1);
     /// A connection in user space paces by its window, in bursts of so many bytes at least: ten packets (RFC 9002 §7.7).
     const CONNECTION_BURST: u64 = 10 * 1452;
-    /// A lane with so many bytes in flight is busy though no packet waits for it.
-    const BUSY_BYTES: usize = 16 * Self::SEGMENT;
+    /// A lane with so many segments in flight is busy though no packet waits for it.
+    const BUSY_SEGMENTS: f64 = 16.0;
+    /// The mean size of segments follows the last snapshots, so many of them.
+    const SEGMENT_MEMORY: f64 = 16.0;
     /// Bytes in a packet of full size.
     const SEGMENT: usize = 1448;
 
@@ -312,6 +318,7 @@ impl LaneControl {
             // A lane that had little to send has not become slower.
             snapshot.delivery_rate = snapshot.delivery_rate.max(self.snapshot.delivery_rate);
         }
+        self.measure_segment(&snapshot);
         self.snapshot = snapshot;
         self.record_sent(now, snapshot.unsent);
         transmitter.handle_lane(now, lane, &snapshot, self.delivered(snapshot.held()));
@@ -338,6 +345,19 @@ impl LaneControl {
             self.update_path(now, lane, paths, waiting);
         }
         self.update_depth();
+    }
+
+    /// Takes the next snapshot, while the last one is still known.
+    fn measure_segment(&mut self, next: &LaneSnapshot) {
+        let sent = self.written.saturating_sub(next.unsent as u64);
+        let bytes = sent.saturating_sub(std::mem::replace(&mut self.sent, sent));
+        let segments = next.segments_sent.wrapping_sub(self.snapshot.segments_sent);
+        // A counter that goes back is that of another connection.
+        if bytes > 0 && (1..=u32::MAX / 2).contains(&segments) {
+            let mean = (bytes as f64 / f64::from(segments)).min(Self::SEGMENT as f64);
+            let known = self.segment.unwrap_or(mean);
+            self.segment = Some(known + (mean - known) / Self::SEGMENT_MEMORY);
+        }
     }
 
     fn update_depth(&mut self) {
@@ -458,12 +478,14 @@ impl LaneControl {
         if begun && !self.paced && snapshot.min_rtt.is_some_and(|rtt| rtt >= Self::MIN_PACED_RTT) {
             (self.paced, self.pacing_rate_due) = (true, true);
         }
+        let segment = self.segment.unwrap_or(Self::SEGMENT as f64);
         paths.handle_demand(
             now,
             lane,
             LaneDemand {
                 waiting,
-                busy: snapshot.unacknowledged >= Self::BUSY_BYTES,
+                busy: snapshot.unacknowledged as f64 >= Self::BUSY_SEGMENTS * segment,
+                segment,
                 min_rtt: snapshot.min_rtt,
                 window_rate: snapshot.window_rate(),
                 segments_sent: snapshot.segments_sent,

@@ -418,6 +418,7 @@ mod tests {
                         let demand = LaneDemand {
                             waiting,
                             busy: waiting,
+                            segment: 1448.0,
                             min_rtt,
                             window_rate: None,
                             segments_sent: 0,

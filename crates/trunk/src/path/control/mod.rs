@@ -47,6 +47,8 @@ pub struct LaneDemand {
     pub waiting: bool,
     /// Whether it has so much in flight that a queue in the core may be its own, though no packet waits at the edge.
     pub busy: bool,
+    /// The mean size of its segments of late, bytes.
+    pub segment: f64,
     /// The smallest round-trip time of its connection.
     pub min_rtt: Option<Duration>,
     /// The rate that its congestion window allows.
@@ -154,6 +156,8 @@ pub struct PathControl {
     excess: Option<Excess>,
     /// What arrived when the queue, which is near its target, was measured so first, and when: bit/s, seconds.
     standing: Option<(f64, f64, Instant)>,
+    /// The size of packets on the lane that has the largest, bits.
+    packet: f64,
     /// Of the present window.
     losses: Losses,
     loss_watch: LossWatch,
@@ -211,6 +215,7 @@ impl Default for PathControl {
             queued: 0,
             excess: None,
             standing: None,
+            packet: Self::MAX_PACKET,
             losses: Losses::default(),
             loss_watch: LossWatch::default(),
             draining: None,
@@ -238,7 +243,10 @@ impl PathControl {
     const MIN_RATE: f64 = 64_000.0;
     /// The queue that is let stand: this, and the time of two packets.
     const MIN_TARGET: f64 = 0.002;
-    const TARGET_BITS: f64 = 2.0 * 12_000.0;
+    const TARGET_PACKETS: f64 = 2.0;
+    /// The largest packet, and the headers of TCP and IP in it, bits.
+    const MAX_PACKET: f64 = 12_000.0;
+    const HEADERS: f64 = 52.0 * 8.0;
     /// The largest part by which the rate is below the capacity.
     const MAX_CUT: f64 = 0.3;
     /// The smallest and the largest part by which it is above the capacity while there is no queue.
@@ -483,7 +491,7 @@ impl PathControl {
     /// The queue that is let stand, seconds.
     fn target(&self) -> f64 {
         let rate = self.present_rate();
-        let packets = if rate > 0.0 { Self::TARGET_BITS / rate } else { 0.0 };
+        let packets = if rate > 0.0 { Self::TARGET_PACKETS * self.packet / rate } else { 0.0 };
         self.noise.margin(Self::MIN_TARGET + packets)
     }
 
@@ -572,6 +580,7 @@ impl PathControl {
             waited |= std::mem::replace(&mut lane.waited, lane.demand.waiting);
         }
         let losses = std::mem::take(&mut self.losses);
+        self.measure_packet();
         let Some(queue) = self.queue.filter(|_| whole) else {
             self.queued = 0;
             return;
@@ -593,6 +602,14 @@ impl PathControl {
             PathMode::Varying => self.vary(now, queue),
             PathMode::Competing => self.compete(now, rate, queue, losses),
         }
+    }
+
+    /// How large packets are: those of the lane that has the largest, of those that deliver.
+    fn measure_packet(&mut self) {
+        let total: f64 = self.lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum();
+        let delivers = |lane: &&Lane| lane.arrivals.mean_rate() > total * Self::MIN_PART;
+        let sizes = self.lanes.iter().filter(delivers).map(|lane| lane.demand.segment * 8.0 + Self::HEADERS);
+        self.packet = sizes.reduce(f64::max).unwrap_or(Self::MAX_PACKET).min(Self::MAX_PACKET);
     }
 
     /// Without a bound: whether the core gets a queue, or loses more than usual.
@@ -904,6 +921,7 @@ mod tests {
         let demand = |waiting| LaneDemand {
             waiting,
             busy: true,
+            segment: 1448.0,
             min_rtt: None,
             window_rate: None,
             segments_sent: 0,
