@@ -123,11 +123,11 @@ pub enum LinkError {
     },
 }
 
-/// A link with a forwarding thread of its own. Dropping it removes both devices.
+/// A link with a forwarding thread of its own. Dropping it removes all devices of that thread.
 #[derive(Debug)]
 pub struct Link {
     handle: LinkHandle,
-    _network: Network,
+    network: Network,
 }
 
 impl Link {
@@ -141,7 +141,20 @@ impl Link {
             b: b.host.name().to_owned(),
             source,
         })?;
-        Ok(Self { handle: network.connect(a, b, settings)?, _network: network })
+        Ok(Self { handle: network.connect(a, b, settings)?, network })
+    }
+
+    /// Joins two hosts by another link, which the same thread serves.
+    ///
+    /// # Errors
+    /// As [`Network::connect`].
+    pub fn join(
+        &mut self,
+        a: End<'_>,
+        b: End<'_>,
+        settings: &DuplexSettings,
+    ) -> Result<LinkHandle, LinkError> {
+        self.network.connect(a, b, settings)
     }
 
     /// A handle to change the link and read its counters, from any thread.

@@ -16,4 +16,9 @@ pub enum SceneError {
     /// A gateway could not be set up or run.
     #[error(transparent)]
     Gateway(#[from] GatewayError),
+    /// A second link between the gateways, of which the first is not emulated.
+    #[error(
+        "the link between the gateways is not emulated: there is no thread that could serve a second one"
+    )]
+    NotEmulated,
 }

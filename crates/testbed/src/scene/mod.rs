@@ -156,6 +156,23 @@ impl Scene {
         self.link.as_ref().map(Link::handle)
     }
 
+    /// Joins the gateways by another emulated link, whose devices have this name and these addresses: the first gateway's, and the
+    /// second's. One thread serves both links.
+    ///
+    /// # Errors
+    /// As [`Link::join`]; a scene without an [emulated](Wan::Emulated) WAN cannot have one.
+    pub fn join_again(
+        &mut self,
+        device: &str,
+        [near, far]: [IpAddr; 2],
+        settings: &DuplexSettings,
+    ) -> Result<LinkHandle, SceneError> {
+        let t1 = End { host: &self.t1, device, addresses: &[near] };
+        let t2 = End { host: &self.t2, device, addresses: &[far] };
+        let link = self.link.as_mut().ok_or(SceneError::NotEmulated)?;
+        Ok(link.join(t1, t2, settings)?)
+    }
+
     /// Whether the scene has IPv6, which a kernel may lack.
     pub fn has_ipv6(&self) -> bool {
         self.plans.contains(&Plan::IPV6)
