@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use trunkline_packet::Segmenter;
+use trunkline_trunk::bonding::{Order, Resequencer, Turn};
 use trunkline_trunk::frame::{Frame, FrameError, FrameHead, MAX_HEAD, MAX_PACKET, MIN_PACKET};
 use trunkline_trunk::{ArrivalReport, PeerId, Receiver, SequenceNumber};
+use trunkline_units::Instant;
 
 /// The part of a packet that a receiver is shown.
 const PREFIX: usize = 256;
@@ -14,6 +16,7 @@ const PREFIX: usize = 256;
 pub(crate) fn run(data: &[u8]) {
     let everywhere = ["0.0.0.0/0", "2000::/3"].map(|prefix| (prefix.parse().expect("a prefix"), PeerId(0)));
     let mut receiver = Receiver::new(PeerId(0), Arc::new(everywhere.into_iter().collect()));
+    let mut ordered = Ordered::default();
     let mut frames = 0;
     let mut rest = data;
     loop {
@@ -39,12 +42,19 @@ pub(crate) fn run(data: &[u8]) {
                 assert!(length < SequenceNumber::BYTES);
                 break;
             }
+            Err(FrameError::ShortOrder { length }) => {
+                assert!(length < Order::BYTES);
+                break;
+            }
             Err(FrameError::Truncated { .. }) => unreachable!("a decoder cannot know that the stream ended"),
         };
         if let (Frame::Number { .. }, Some(number)) = (frame, rest[len..].first_chunk()) {
             let number = SequenceNumber::decode(number);
             let _ = receiver.handle_number(number);
             assert!(!receiver.handle_number(number), "no number passes twice");
+        }
+        if let (Frame::Order { .. }, Some(order)) = (frame, rest[len..].first_chunk()) {
+            place(Order::decode(order), data.len() - rest.len(), &mut ordered);
         }
         // What is in compressed frames is for the target `header_decompressor`.
         let Frame::Packet { head, context } = frame else {
@@ -58,10 +68,39 @@ pub(crate) fn run(data: &[u8]) {
         frames += 1;
         rest = &rest[len + head.packet_len..];
     }
+    ordered.out += std::iter::from_fn(|| ordered.resequencer.poll()).count();
+    ordered.resequencer.handle_timeout(Instant::from_millis(u64::MAX / 1_000_000_000));
+    ordered.out += std::iter::from_fn(|| ordered.resequencer.poll()).count();
+    assert_eq!(
+        (ordered.out, ordered.resequencer.held_bytes()),
+        (ordered.taken, 0),
+        "nothing is lost, or comes twice"
+    );
     let stats = receiver.stats();
     let refused = stats.malformed + stats.bad_offload + stats.forged_source;
     assert_eq!(stats.frames + refused, frames, "every frame is passed on or refused");
     assert!(stats.segments >= stats.frames && stats.bytes as usize <= data.len());
+}
+
+/// Packets with places in an order.
+#[derive(Default)]
+struct Ordered {
+    resequencer: Resequencer<usize>,
+    taken: usize,
+    out: usize,
+}
+
+/// Takes the packet at `at` with this place; each byte of the stream is a millisecond.
+fn place(order: Order, at: usize, ordered: &mut Ordered) {
+    let now = Instant::from_millis(at as u64);
+    ordered.taken += 1;
+    match ordered.resequencer.handle(now, order) {
+        Turn::Now => ordered.out += 1,
+        Turn::Early => ordered.resequencer.hold(now, order, at, 60_000),
+    }
+    assert!(ordered.resequencer.held_bytes() <= Resequencer::<usize>::MAX_BYTES);
+    ordered.resequencer.handle_timeout(now);
+    assert!(ordered.resequencer.poll_timeout().is_none_or(|timeout| timeout > now));
 }
 
 /// A head is written in one way only, and no part of it is taken for a whole.

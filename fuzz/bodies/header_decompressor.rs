@@ -30,7 +30,10 @@ pub(crate) fn run(data: &[u8]) {
                 }
                 again(content, head.offload, &mut compressor, &mut second);
             }
-            Frame::Packet { context: None, .. } | Frame::Report { .. } | Frame::Number { .. } => {}
+            Frame::Packet { context: None, .. }
+            | Frame::Report { .. }
+            | Frame::Number { .. }
+            | Frame::Order { .. } => {}
             Frame::Compressed { bits, len } => {
                 let mut header = [0; MAX_HEADER];
                 // No more of it than a receiver must have at hand.
@@ -74,6 +77,8 @@ fn again(packet: &[u8], offload: Offload, compressor: &mut Compressor, decompres
             let restored = [&header[..made.header_len], &frame[len + made.consumed..]].concat();
             assert_eq!((&restored[..], made.head.offload), (packet, offload));
         }
-        Frame::Report { .. } | Frame::Number { .. } => panic!("a compressor makes packets"),
+        Frame::Report { .. } | Frame::Number { .. } | Frame::Order { .. } => {
+            panic!("a compressor makes packets")
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The receiving half of a lane: bytes of a TCP connection in, packets to the device out.
 
+mod held;
 mod run;
 
 use std::collections::VecDeque;
@@ -9,11 +10,12 @@ use std::sync::Arc;
 
 use rustix::net::{RecvFlags, recv};
 use trunkline_packet::{Headers, protocol};
+use trunkline_trunk::bonding::{Order, Turn};
 use trunkline_trunk::compress::{CompressError, Decompressor, DecompressorStats, MAX_FIELDS, MAX_HEADER};
 use trunkline_trunk::datagram::DatagramError;
 use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
 use trunkline_trunk::streams::StreamError;
-use trunkline_trunk::{ArrivalReport, ReceiveWindow, Receiver, Reporting, SequenceNumber};
+use trunkline_trunk::{ArrivalReport, Label, ReceiveWindow, Receiver, Reporting, SequenceNumber};
 use trunkline_units::Instant;
 
 use crate::clock;
@@ -22,6 +24,9 @@ use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
 use crate::sys::{self, Ring, TcpInfo};
 use crate::tun::{TunWrite, TunWriter};
 use run::Run;
+
+use held::HeldPacket;
+pub(crate) use held::Ordered;
 
 /// A lane's ring. It holds several of the longest frames; its pages are touched only as far as a burst reaches.
 const RING_BYTES: usize = 256 << 10;
@@ -100,6 +105,8 @@ pub(crate) struct Reports {
 pub(crate) struct Sink<'a> {
     pub(crate) writer: &'a mut TunWriter,
     pub(crate) device: &'a mut DeviceWriteStats,
+    /// The peer's packets that came over bonded paths.
+    pub(crate) ordered: &'a mut Ordered,
     /// Called with each TCP packet that is passed on.
     pub(crate) observe: &'a mut dyn FnMut(&Headers, &[u8]),
 }
@@ -121,8 +128,8 @@ pub(crate) struct LaneRx {
     /// When to report what arrived, if the far end takes reports.
     reporting: Option<Reporting>,
     received: Option<ArrivalReport>,
-    /// The number of the next packet.
-    number: Option<SequenceNumber>,
+    /// The label of the next packet.
+    label: Option<Label>,
     decompressor: Decompressor,
     stats: LaneRxStats,
 }
@@ -147,7 +154,7 @@ impl LaneRx {
             window: ReceiveWindow::default(),
             reporting: reports.then(Reporting::default),
             received: None,
-            number: None,
+            label: None,
             decompressor: Decompressor::new(),
             stats: LaneRxStats::default(),
         })
@@ -191,7 +198,7 @@ impl LaneRx {
             sys::set_window_clamp(fd.as_fd(), bound)?;
         }
         let closed = self.open()?;
-        self.pass_on(receiver, sink)?;
+        self.pass_on(now, receiver, sink)?;
         if closed {
             return Err(RxError::Closed);
         }
@@ -280,7 +287,7 @@ impl LaneRx {
     }
 
     /// Writes every complete packet to the device.
-    fn pass_on(&mut self, receiver: &mut Receiver, sink: &mut Sink<'_>) -> Result<(), RxError> {
+    fn pass_on(&mut self, now: Instant, receiver: &mut Receiver, sink: &mut Sink<'_>) -> Result<(), RxError> {
         let mut run = Run::default();
         let result = loop {
             let decoded = match self.parts.front() {
@@ -304,7 +311,7 @@ impl LaneRx {
                 break Ok(());
             }
             self.consume(head_len);
-            if let Err(error) = self.handle_frame(frame, receiver, sink, &mut run) {
+            if let Err(error) = self.handle_frame(now, frame, receiver, sink, &mut run) {
                 break Err(error);
             }
             self.consume(frame.content_len());
@@ -315,6 +322,7 @@ impl LaneRx {
 
     fn handle_frame(
         &mut self,
+        now: Instant,
         frame: Frame,
         receiver: &mut Receiver,
         sink: &mut Sink<'_>,
@@ -351,20 +359,43 @@ impl LaneRx {
                 return Ok(());
             }
             Frame::Number { .. } => {
-                self.number = content.first_chunk().map(SequenceNumber::decode);
+                self.label = content.first_chunk().map(SequenceNumber::decode).map(Label::Number);
+                return Ok(());
+            }
+            Frame::Order { .. } => {
+                self.label = content.first_chunk().map(Order::decode).map(Label::Order);
                 return Ok(());
             }
         };
         self.stats.frames += 1;
-        if self.number.take().is_some_and(|number| !receiver.handle_number(number)) {
-            return Ok(());
+        let mut order = None;
+        match self.label.take() {
+            Some(Label::Number(number)) if !receiver.handle_number(number) => return Ok(()),
+            Some(Label::Order(place)) => order = Some((place, sink.ordered.handle(now, place))),
+            Some(Label::Number(_)) | None => {}
         }
         let prefix = if restored.is_empty() { content } else { restored };
-        let Ok((headers, offload)) = receiver.handle_frame(&head, prefix) else { return Ok(()) };
+        let accepted = receiver.handle_frame(&head, prefix);
+        if let Some((place, Turn::Early)) = order {
+            let packet = match accepted {
+                Ok((headers, offload)) => {
+                    let (pieces, count) = self.pieces(restored, skip, len)?;
+                    Some(HeldPacket::new(&pieces[..count], headers, offload))
+                }
+                Err(_) => None,
+            };
+            sink.hold(now, place, packet);
+            return Ok(());
+        }
+        let Ok((headers, offload)) = accepted else {
+            sink.write_ordered();
+            return Ok(());
+        };
         if headers.protocol == protocol::TCP {
             (sink.observe)(&headers, prefix);
         }
-        if contiguous && headers.protocol == protocol::UDP && sink.writer.takes_super_packets(protocol::UDP) {
+        let may_merge = contiguous && order.is_none();
+        if may_merge && headers.protocol == protocol::UDP && sink.writer.takes_super_packets(protocol::UDP) {
             let packet = if restored.is_empty() { [content, &[]] } else { [restored, &content[skip..]] };
             let end = first.at + len;
             if run.push(packet, &headers, offload, end) {
@@ -378,11 +409,26 @@ impl LaneRx {
             self.finish_run(run, sink);
         }
         let vnet = offload.to_vnet();
-        let mut slices = [IoSlice::new(&[]); MAX_PARTS + 2];
+        let (mut slices, count) = self.pieces(restored, skip, len)?;
         slices[0] = IoSlice::new(&vnet);
+        count_write(sink.device, sink.writer.write(&slices[..count], &headers, offload), 1);
+        if order.is_some() {
+            sink.write_ordered();
+        }
+        Ok(())
+    }
+
+    /// The pieces of the packet that the plain bytes start with, of which `len` belong to its frame and the first `skip` not to the packet:
+    /// an empty one, what was restored of it, and what stands in the ring. How many there are.
+    fn pieces<'a>(
+        &'a self,
+        restored: &'a [u8],
+        mut skip: usize,
+        len: usize,
+    ) -> Result<([IoSlice<'a>; MAX_PARTS + 2], usize), RxError> {
+        let mut slices = [IoSlice::new(&[]); MAX_PARTS + 2];
         slices[1] = IoSlice::new(restored);
-        let mut count = 2;
-        let (mut skip, mut rest) = (skip, len);
+        let (mut count, mut rest) = (2, len);
         for part in &self.parts {
             if rest == 0 {
                 break;
@@ -395,8 +441,7 @@ impl LaneRx {
             rest -= take;
             count += 1;
         }
-        count_write(sink.device, sink.writer.write(&slices[..count], &headers, offload), 1);
-        Ok(())
+        Ok((slices, count))
     }
 
     /// Writes the datagrams gathered so far as one super-packet.

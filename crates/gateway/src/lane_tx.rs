@@ -14,8 +14,8 @@ use trunkline_trunk::compress::Compressor;
 use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::path::{Grant, LaneSign};
 use trunkline_trunk::{
-    ArrivalReport, CongestionControlCause, HandedOver, LaneConnection, LaneEdge, LaneId, LanePump,
-    LaneSnapshot, Paths, SequenceNumber, Served, Stalling, Transmitter, TrunkPlan,
+    ArrivalReport, CongestionControlCause, HandedOver, Label, LaneConnection, LaneEdge, LaneId, LanePump,
+    LaneSnapshot, Paths, Served, Stalling, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -96,10 +96,10 @@ impl LaneConnection for Connection<'_> {
         self.socket.outbox.has_space()
     }
 
-    fn announce(&mut self, number: SequenceNumber) -> Result<(), LaneError> {
-        // Without its number a packet that is sent twice arrives twice.
+    fn announce(&mut self, label: Label) -> Result<(), LaneError> {
+        // Without its label a packet that is sent twice arrives twice, and one of several paths out of order.
         if self.socket.numbers {
-            self.socket.outbox.put_number(number, self.pool)?;
+            self.socket.outbox.put_label(label, self.pool)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use trunkline_queue::Histogram;
 use trunkline_service::Page;
 
 use trunkline_status::{
-    Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Status, Uplink, UplinkState,
+    Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Received, Status, Uplink, UplinkState,
 };
 
 /// One family over all classes or lanes: its name, type, help and value; without a value there is no sample.
@@ -455,6 +455,33 @@ fn sojourn(page: &mut Page, status: &Status) {
     });
 }
 
+const RESEQUENCING: [Family<Received>; 4] = [
+    (
+        "trunkline_resequenced_packets_total",
+        "counter",
+        "Packets over bonded paths that waited for others of their flow.",
+        |received| Some(received.resequenced as f64),
+    ),
+    (
+        "trunkline_resequencing_seconds_total",
+        "counter",
+        "The sum of the times that packets over bonded paths waited.",
+        |received| Some(received.resequencing_s),
+    ),
+    (
+        "trunkline_late_packets_total",
+        "counter",
+        "Packets over bonded paths that were passed on out of order.",
+        |received| Some(received.late as f64),
+    ),
+    (
+        "trunkline_resequencing_gaps_total",
+        "counter",
+        "Times at which the wait for missing packets was given up.",
+        |received| Some(received.gaps_given_up as f64),
+    ),
+];
+
 fn received(page: &mut Page, status: &Status) {
     page.family("trunkline_received_packets_total", "counter", "Packets that came from the peer.");
     for peer in &status.peers {
@@ -467,6 +494,14 @@ fn received(page: &mut Page, status: &Status) {
     page.family("trunkline_duplicate_packets_total", "counter", "Packets that another lane had brought.");
     for peer in &status.peers {
         page.sample("trunkline_duplicate_packets_total", &[("peer", &peer.name)], peer.received.duplicates);
+    }
+    for (name, kind, help, value) in RESEQUENCING {
+        page.family(name, kind, help);
+        for peer in &status.peers {
+            if let Some(value) = value(&peer.received) {
+                page.sample(name, &[("peer", &peer.name)], value);
+            }
+        }
     }
     page.family("trunkline_refused_packets_total", "counter", "Packets of the peer that were not let in.");
     for peer in &status.peers {

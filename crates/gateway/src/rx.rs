@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_packet::Headers;
+use trunkline_trunk::bonding::ResequencerStats;
 use trunkline_trunk::{Delivery, PeerId, Receiver, ReceiverStats};
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
-use crate::lane_rx::{DeviceWriteStats, LaneRx, LaneRxStats, Reports, RxError, Sink};
+use crate::lane_rx::{DeviceWriteStats, LaneRx, LaneRxStats, Ordered, Reports, RxError, Sink};
 use crate::plan::Plan;
 use crate::quic::{Arrived, QuicRx};
 use crate::tun::{TunQueue, TunWriter};
@@ -22,13 +23,29 @@ use crate::tun::{TunQueue, TunWriter};
 #[derive(Debug)]
 pub(crate) struct RxReport {
     pub(crate) device: DeviceWriteStats,
-    pub(crate) peers: Vec<(PublicKey, ReceiverStats)>,
+    pub(crate) peers: Vec<RxPeerReport>,
     pub(crate) lanes: Vec<(u64, LaneRxStats)>,
+}
+
+/// What has come from a peer.
+#[derive(Debug)]
+pub(crate) struct RxPeerReport {
+    pub(crate) key: PublicKey,
+    pub(crate) received: ReceiverStats,
+    pub(crate) ordered: ResequencerStats,
 }
 
 struct RxPeer {
     key: PublicKey,
     receiver: Receiver,
+    /// Its packets that came over bonded paths.
+    ordered: Ordered,
+}
+
+impl RxPeer {
+    fn report(&self) -> RxPeerReport {
+        RxPeerReport { key: self.key, received: *self.receiver.stats(), ordered: *self.ordered.stats() }
+    }
 }
 
 pub(crate) struct Receivers {
@@ -38,6 +55,8 @@ pub(crate) struct Receivers {
     lanes: HashMap<u64, (usize, LaneRx)>,
     /// Lanes over QUIC.
     quic: HashMap<u64, (usize, QuicRx)>,
+    /// When the first wait for a missing packet ends.
+    next_release: Option<Instant>,
 }
 
 impl Receivers {
@@ -48,6 +67,7 @@ impl Receivers {
             peers: Vec::new(),
             lanes: HashMap::new(),
             quic: HashMap::new(),
+            next_release: None,
         }
     }
 
@@ -68,8 +88,31 @@ impl Receivers {
         let Some((peer, lane)) = self.lanes.get_mut(&serial) else { return Ok(Reports::default()) };
         let peer = *peer;
         let mut observe = |headers: &Headers, prefix: &[u8]| observe(peer, headers, prefix);
-        let mut sink = Sink { writer: &mut self.writer, device: &mut self.stats, observe: &mut observe };
-        lane.receive(now, &mut self.peers[peer].receiver, &mut sink)
+        let RxPeer { receiver, ordered, .. } = &mut self.peers[peer];
+        let mut sink =
+            Sink { writer: &mut self.writer, device: &mut self.stats, ordered, observe: &mut observe };
+        let result = lane.receive(now, receiver, &mut sink);
+        self.next_release = self.next_release.into_iter().chain(ordered.poll_timeout()).min();
+        result
+    }
+
+    /// When [`release`](Self::release) is due.
+    pub(crate) const fn next_wake(&self) -> Option<Instant> {
+        self.next_release
+    }
+
+    /// Writes the packets that have waited for others for too long; shows them to `observe` as [`serve`](Self::serve) does.
+    pub(crate) fn release(&mut self, now: Instant, mut observe: impl FnMut(usize, &Headers, &[u8])) {
+        if self.next_release.is_none_or(|at| now < at) {
+            return;
+        }
+        for (place, RxPeer { ordered, .. }) in self.peers.iter_mut().enumerate() {
+            ordered.handle_timeout(now);
+            let mut observe = |headers: &Headers, prefix: &[u8]| observe(place, headers, prefix);
+            Sink { writer: &mut self.writer, device: &mut self.stats, ordered, observe: &mut observe }
+                .write_ordered();
+        }
+        self.next_release = self.peers.iter().filter_map(|peer| peer.ordered.poll_timeout()).min();
     }
 
     /// Takes what has arrived in a lane over QUIC, as [`serve`](Self::serve) reads one over TCP. `round_trip` is that of its
@@ -85,8 +128,10 @@ impl Receivers {
         let Some((peer, lane)) = self.quic.get_mut(&serial) else { return Ok(()) };
         let peer = *peer;
         let mut observe = |headers: &Headers, prefix: &[u8]| observe(peer, headers, prefix);
-        let mut sink = Sink { writer: &mut self.writer, device: &mut self.stats, observe: &mut observe };
-        lane.receive(now, (arrived, round_trip), &mut self.peers[peer].receiver, &mut sink)
+        let RxPeer { receiver, ordered, .. } = &mut self.peers[peer];
+        let mut sink =
+            Sink { writer: &mut self.writer, device: &mut self.stats, ordered, observe: &mut observe };
+        lane.receive(now, (arrived, round_trip), receiver, &mut sink)
     }
 
     /// Puts a lane over QUIC in its place. Whether its peer is there.
@@ -126,7 +171,11 @@ impl Receivers {
                     peer.receiver.set_owners(place, owners);
                     peer
                 }
-                None => RxPeer { key: planned.key, receiver: Receiver::new(place, owners) },
+                None => RxPeer {
+                    key: planned.key,
+                    receiver: Receiver::new(place, owners),
+                    ordered: Ordered::default(),
+                },
             };
             self.peers.push(peer);
         }
@@ -145,10 +194,6 @@ impl Receivers {
         let mut lanes: Vec<_> = self.lanes.values().map(|(_, lane)| (lane.serial, lane.stats())).collect();
         lanes.extend(self.quic.iter().map(|(serial, (_, lane))| (*serial, lane.stats())));
         lanes.sort_unstable_by_key(|(serial, _)| *serial);
-        RxReport {
-            device: self.stats,
-            peers: self.peers.iter().map(|peer| (peer.key, *peer.receiver.stats())).collect(),
-            lanes,
-        }
+        RxReport { device: self.stats, peers: self.peers.iter().map(RxPeer::report).collect(), lanes }
     }
 }

@@ -227,8 +227,8 @@ impl Sender {
         let peer = &mut self.peers[index];
         let pool = &mut self.pool;
         match peer.transmitter.handle_packet(now, &headers, packet, &mut *pool) {
-            Offered::Queued(lane) => self.handle_queued(now, index, &[lane]),
-            Offered::Replicated(lanes) => self.handle_queued(now, index, &lanes),
+            Offered::Queued(lane) => self.handle_queued(now, index, 1 << lane.0),
+            Offered::QueuedFor(lanes) => self.handle_queued(now, index, lanes),
             Offered::Dropped => {}
             Offered::Refused(packet) => {
                 self.refusals.answer(now, packet.prefix(), &headers);
@@ -237,15 +237,17 @@ impl Sender {
         }
     }
 
-    /// A packet for the peer at `index` waits for these lanes.
+    /// A packet for the peer at `index` waits for these lanes, a bit each.
     #[inline]
-    fn handle_queued(&mut self, now: Instant, index: usize, lanes: &[LaneId]) {
-        for lane in lanes {
+    fn handle_queued(&mut self, now: Instant, index: usize, mut lanes: u32) {
+        while lanes != 0 {
+            let lane = LaneId(lanes.trailing_zeros() as u8);
+            lanes &= lanes - 1;
             let peer = &mut self.peers[index];
             match &peer.lanes[lane.index()] {
-                Some(slot) if !slot.full => mark(&mut self.dirty_peers, peer, index, *lane),
+                Some(slot) if !slot.full => mark(&mut self.dirty_peers, peer, index, lane),
                 Some(_) => {}
-                None => self.queued_for_absent(now, index, *lane),
+                None => self.queued_for_absent(now, index, lane),
             }
         }
         if self.pool.shortage_bytes() > 0 {

@@ -217,7 +217,8 @@ impl Running {
         loop {
             ready.clear();
             // With packets left in the device, look at the lanes and go on at once.
-            let wake = self.sender.next_wake().into_iter().chain(self.quic.next_wake()).min();
+            let wakes = [self.sender.next_wake(), self.quic.next_wake(), self.receivers.next_wake()];
+            let wake = wakes.into_iter().flatten().min();
             let wake = wake.map(|at| timespec(at.saturating_since(now())));
             let more = device_ready || !self.unread.is_empty();
             let timeout = if more { Some(&zero) } else { wake.as_ref() };
@@ -240,6 +241,10 @@ impl Running {
                 }
             }
             self.advance_quic(now);
+            let sender = &mut self.sender;
+            self.receivers.release(now, |peer, headers, prefix| {
+                sender.handle_returning(now, peer, headers, prefix);
+            });
             if device_ready {
                 device_ready = match self.sender.read_device(now) {
                     Ok(more) => more,

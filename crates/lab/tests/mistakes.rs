@@ -146,7 +146,7 @@ on = "1 s""#, r#"bad.toml:53:1: traffic.voice.on: is no key of this timing; allo
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "r"]"#, "bad.toml:56:18: trunks.t.gateways[1]: r is no gateway, but a router; allowed: g, h"),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
 sites = [["a"], ["a"]]"#, "bad.toml:57:1: trunks.t.sites: a is on both sides; allowed: each host on one side"),
-    ("lanes.edge_pacing = false", "lanes = { rest = 2 }", r#"bad.toml:59:11: trunks.t.lanes.rest: unknown key; how many lanes a class has is `lanes` in its own table: [[classes]] name = "…", lanes = 4; allowed: congestion_control, edge_pacing"#),
+    ("lanes.edge_pacing = false", "lanes = { rest = 2 }", r#"bad.toml:59:11: trunks.t.lanes.rest: unknown key; how many lanes a class has is `lanes` in its own table: [[classes]] name = "…", lanes = 4; allowed: congestion_control, edge_pacing, paths"#),
     (r#"name = "rest""#, r#"name = "rest"
 lanes = 0"#, "bad.toml:69:1: trunks.t.classes.rest.lanes: is 0; allowed: 1 to 32, or \"auto\""),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]

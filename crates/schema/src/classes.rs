@@ -76,6 +76,9 @@ pub struct LanesSpec {
     /// Whether each lane's pacing has a ceiling that keeps its queue at the edge; yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_pacing: Option<bool>,
+    /// Which paths to a peer that has several the classes take that say nothing of it, as their own `paths`; "spread".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<OneOrMany<Name>>,
 }
 
 /// A class: a kind of traffic that has a queue of its own, and lanes of its own or a share of some.
@@ -109,7 +112,7 @@ pub struct ClassSpec {
     /// The code point of the group's outer packets; 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<Dscp>,
-    /// Which paths to a peer that has several it takes: "spread", "lowest-delay", "most-capacity", or names of paths, the first
+    /// Which paths to a peer that has several it takes: "spread", "bonded", "lowest-delay", "most-capacity", or names of paths, the first
     /// that works; "spread".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paths: Option<OneOrMany<Name>>,

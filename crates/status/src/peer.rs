@@ -67,6 +67,7 @@ pub const FLOWS: usize = 32;
 
 /// What came from a peer, over all lanes.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Received {
     /// Packets.
     pub packets: u64,
@@ -80,6 +81,14 @@ pub struct Received {
     pub refused_forged_source: u64,
     /// Not passed on: another lane had brought them.
     pub duplicates: u64,
+    /// Came over bonded paths, and waited for others of their flow.
+    pub resequenced: u64,
+    /// The sum of the times that they waited, s.
+    pub resequencing_s: f64,
+    /// Came over bonded paths after the wait for them, and were passed on out of order.
+    pub late: u64,
+    /// Times at which the wait for packets that were missing was given up.
+    pub gaps_given_up: u64,
 }
 
 impl Received {

@@ -154,7 +154,10 @@ fn measure(case: &Case) -> (f64, f64, f64) {
                 Frame::Packet { head, context: Some(context) } => {
                     decompressor.establish(context, &head, &flow.packet).expect("a context");
                 }
-                Frame::Packet { context: None, .. } | Frame::Report { .. } | Frame::Number { .. } => {}
+                Frame::Packet { context: None, .. }
+                | Frame::Report { .. }
+                | Frame::Number { .. }
+                | Frame::Order { .. } => {}
                 Frame::Compressed { bits, len: content } => {
                     let mut header = [0; MAX_HEADER];
                     let restored = decompressor.restore(bits, &out[head_len..*len], content, &mut header);

@@ -22,6 +22,7 @@
 //! | 0x18, 0x19 | as 0x10, 0x11, with CWR on the first segment | the same |
 //! | 0x20 | none: an [arrival report](crate::ArrivalReport) | time, bytes: 2 × u64, as content |
 //! | 0x21 | none: the [number](crate::SequenceNumber) of the next packet | space, number: 2 × u32, as content |
+//! | 0x22 | none: the [place](crate::bonding::Order) of the next packet in the order of its flow | space, bucket, number: u32, u16, u32, as content |
 //! | 0x80 to 0xff | compressed: [`compress`](crate::compress) | none |
 //!
 //! Of a compressed packet the length counts what it was compressed to.
@@ -31,6 +32,7 @@
 use thiserror::Error;
 use trunkline_packet::{Offload, SegmentKind, Segmentation};
 
+use crate::bonding::Order;
 use crate::{ArrivalReport, SequenceNumber};
 
 /// The maximum number of bytes before the packet.
@@ -52,6 +54,7 @@ const UDP: u8 = 0x12;
 const ECN: u8 = 0x08;
 const REPORT: u8 = 0x20;
 const NUMBER: u8 = 0x21;
+const ORDER: u8 = 0x22;
 /// Set in the kind of compressed packets; the other bits say how to read them.
 const COMPRESSED: u8 = 0x80;
 
@@ -76,6 +79,12 @@ pub enum FrameError {
         SequenceNumber::BYTES
     )]
     ShortNumber {
+        /// Its length.
+        length: usize,
+    },
+    /// The place of a packet has more fields.
+    #[error("a frame of {length} bytes holds no place in an order: at least {} are needed", Order::BYTES)]
+    ShortOrder {
         /// Its length.
         length: usize,
     },
@@ -132,6 +141,11 @@ pub enum Frame {
     /// No packet: the [`SequenceNumber`] of the next one.
     Number {
         /// Bytes that follow: the number, and what another version may add to it.
+        len: usize,
+    },
+    /// No packet: the [`Order`] of the next one.
+    Order {
+        /// Bytes that follow: its fields, and what another version may add to them.
         len: usize,
     },
 }
@@ -218,13 +232,24 @@ pub fn encode_number(number: SequenceNumber) -> [u8; NUMBER_BYTES] {
     without_packet(NUMBER, &number.encode())
 }
 
+/// Bytes of the frame of a place in an order.
+pub const ORDER_BYTES: usize = 3 + Order::BYTES;
+
+/// The frame of a place in an order.
+pub fn encode_order(order: Order) -> [u8; ORDER_BYTES] {
+    without_packet(ORDER, &order.encode())
+}
+
 impl Frame {
     /// Bytes that follow the head.
     #[inline]
     pub const fn content_len(&self) -> usize {
         match self {
             Frame::Packet { head, .. } => head.packet_len,
-            Frame::Compressed { len, .. } | Frame::Report { len } | Frame::Number { len } => *len,
+            Frame::Compressed { len, .. }
+            | Frame::Report { len }
+            | Frame::Number { len }
+            | Frame::Order { len } => *len,
         }
     }
 
@@ -246,6 +271,12 @@ impl Frame {
             return match length {
                 ..SequenceNumber::BYTES => Err(FrameError::ShortNumber { length }),
                 len => Ok(Some((Frame::Number { len }, 3))),
+            };
+        }
+        if *kind == ORDER {
+            return match length {
+                ..Order::BYTES => Err(FrameError::ShortOrder { length }),
+                len => Ok(Some((Frame::Order { len }, 3))),
             };
         }
         if length < MIN_PACKET {
@@ -384,6 +415,15 @@ mod tests {
         assert_eq!(Frame::decode(&[0, 7, 0x21]), Err(FrameError::ShortNumber { length: 7 }));
     }
 
+    #[test]
+    fn the_place_of_the_next_packet_is_a_frame_of_its_own() {
+        let order = Order { space: 1, bucket: 2, number: 3 };
+        let frame = encode_order(order);
+        assert_eq!(Frame::decode(&frame), Ok(Some((Frame::Order { len: 10 }, 3))));
+        assert_eq!(frame[3..], order.encode());
+        assert_eq!(Frame::decode(&[0, 9, 0x22]), Err(FrameError::ShortOrder { length: 9 }));
+    }
+
     /// The vectors of docs/wire-format.md.
     #[test]
     fn the_published_vectors_hold() {
@@ -404,6 +444,8 @@ mod tests {
         assert_eq!(report, *b"\x00\x10\x20\0\0\0\0\0\x0f\x42\x40\0\0\0\0\0\x01\0\0");
         let number = encode_number(SequenceNumber { space: 0xa1b2_c3d4, number: 258 });
         assert_eq!(number, *b"\x00\x08\x21\xa1\xb2\xc3\xd4\0\0\x01\x02");
+        let order = encode_order(Order { space: 0xa1b2_c3d4, bucket: 0x0abc, number: 258 });
+        assert_eq!(order, *b"\x00\x0a\x22\xa1\xb2\xc3\xd4\x0a\xbc\0\0\x01\x02");
     }
 
     #[test]

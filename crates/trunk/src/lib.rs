@@ -9,6 +9,7 @@
 //! nor on whether the lane is a connection of the kernel or a model of one.
 
 mod admission;
+pub mod bonding;
 mod class;
 pub mod compress;
 pub mod datagram;
@@ -43,6 +44,6 @@ pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use replication::SequenceNumber;
 pub use routes::{PeerId, RouteTable};
 pub use transmitter::{
-    ClassReport, EdgeQueueReport, EdgeQueueStats, FlowReport, Offered, Packet, PacketStore, PathConditions,
-    Poll, Transmitter,
+    ClassReport, EdgeQueueReport, EdgeQueueStats, FlowReport, Label, Offered, Packet, PacketStore,
+    PathConditions, Poll, Transmitter,
 };

@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        ClassSettings, LaneGroup, LaneId, Offered, Packet, PacketStore, Poll, Transmitter, TrunkPlan,
+        ClassSettings, Label, LaneGroup, LaneId, Offered, Packet, PacketStore, Poll, Transmitter, TrunkPlan,
     };
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
     /// The number of the next packet on a lane; `None` if it has none.
     fn next(transmitter: &mut Transmitter<Whole>, lane: u8) -> Option<SequenceNumber> {
         match transmitter.poll_transmit(Instant::from_millis(1000), LaneId(lane), &mut 1500, drop) {
-            Poll::Numbered(number, _) => Some(number),
+            Poll::Labelled(Label::Number(number), _) => Some(number),
             Poll::Packet(_) => None,
             other => panic!("{other:?} on lane {lane}"),
         }
@@ -312,7 +312,7 @@ mod tests {
         );
         assert_eq!(next(&mut transmitter, 0), None);
         transmitter.handle_path(Instant::from_millis(1000), LaneId(0), path, None);
-        let both = Offered::Replicated([LaneId(0), LaneId(1)]);
+        let both = Offered::QueuedFor(0b11);
         for seq in [100, 200] {
             assert_eq!(offer(&mut transmitter, tcp(seq, 100), &mut store), both);
         }
@@ -332,10 +332,7 @@ mod tests {
         assert_eq!(offer(&mut transmitter, tcp(0, 0), &mut store), once, "an acknowledgement");
         let Whole(bytes, _) = tcp(0, 1000);
         assert_eq!(offer(&mut transmitter, Whole(bytes, 2), &mut store), once, "a super-packet");
-        assert_eq!(
-            offer(&mut transmitter, tcp(1000, 100), &mut store),
-            Offered::Replicated([LaneId(0), LaneId(1)])
-        );
+        assert_eq!(offer(&mut transmitter, tcp(1000, 100), &mut store), Offered::QueuedFor(0b11));
         assert_eq!(offer(&mut transmitter, tcp(1100, 100), &mut store), once, "no memory for another copy");
     }
 }

@@ -117,7 +117,9 @@ fn receive(decompressor: &mut Decompressor, wire: &[u8]) -> (FrameHead, Vec<u8>)
             let restored = decompressor.restore(bits, content, len, &mut header).expect("a sound frame");
             (restored.head, [&header[..restored.header_len], &content[restored.consumed..]].concat())
         }
-        Frame::Report { .. } | Frame::Number { .. } => panic!("nobody reports, and nothing is sent twice"),
+        Frame::Report { .. } | Frame::Number { .. } | Frame::Order { .. } => {
+            panic!("nobody reports, and nothing is sent twice")
+        }
     }
 }
 
@@ -291,7 +293,7 @@ fn differences(seed: u64, what: &str, lane: &mut Lane) -> usize {
                     filtered += 1;
                 }
                 Offered::Refused(_) => panic!("no class has a limit"),
-                Offered::Replicated(_) => panic!("no class is sent twice"),
+                Offered::QueuedFor(_) => panic!("no class is sent twice"),
             }
         }
         if rng.chance(0.6) {

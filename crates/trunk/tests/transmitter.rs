@@ -150,7 +150,7 @@ fn a_ceiling_says_when_to_come_back() {
     let (mut now, mut sent) = (NOW, 0);
     while sent < 10 {
         match transmitter.poll_transmit(now, LaneId(0), &mut (1 << 20), drop) {
-            Poll::Packet(_) | Poll::Numbered(..) => sent += 1,
+            Poll::Packet(_) | Poll::Labelled(..) => sent += 1,
             Poll::Wait(at) => {
                 assert!(at > now);
                 now = at;
@@ -201,7 +201,8 @@ fn a_flow_too_many_goes_to_the_other_class_or_is_refused() {
 /// Which lane, thus class, a small packet of this flow waits for; `None` if it is refused.
 fn class_of(transmitter: &mut Transmitter<Whole>, now: Instant, packet: Whole) -> Option<LaneId> {
     let lane = match offer(transmitter, now, packet) {
-        Offered::Queued(lane) | Offered::Replicated([lane, _]) => lane,
+        Offered::Queued(lane) => lane,
+        Offered::QueuedFor(lanes) => LaneId(lanes.trailing_zeros() as u8),
         Offered::Refused(_) => return None,
         Offered::Dropped => panic!("there is room"),
     };

@@ -200,7 +200,9 @@ fn receive(decompressor: &mut Decompressor, frame: &[u8]) -> (Vec<u8>, Offload) 
             let restored = decompressor.restore(bits, content, len, &mut header).expect("a header");
             ([&header[..restored.header_len], &content[restored.consumed..]].concat(), restored.head.offload)
         }
-        Frame::Report { .. } | Frame::Number { .. } => panic!("a compressor makes packets"),
+        Frame::Report { .. } | Frame::Number { .. } | Frame::Order { .. } => {
+            panic!("a compressor makes packets")
+        }
     }
 }
 

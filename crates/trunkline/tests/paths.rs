@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 use common::{Checker, class, edit, ip, peer, send, setup, wait_for};
 use trunkline_link::Loss;
 use trunkline_status::{ClassHandover, Uplink};
+use trunkline_testbed::clock::Scheduling;
 use trunkline_testbed::lateness::Lateness;
-use trunkline_testbed::link::{Direction, DuplexSettings, End, Link};
-use trunkline_testbed::namespace::{Host, Task, veth};
+use trunkline_testbed::link::{Direction, DuplexSettings, LinkHandle};
+use trunkline_testbed::namespace::{Host, Offloads, Task, veth};
 use trunkline_testbed::privilege;
-use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, Wan};
-use trunkline_testbed::traffic::{BulkSettings, Stop, TcpSink, bulk};
+use trunkline_testbed::scene::{
+    Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, SceneSettings, Wan,
+};
+use trunkline_testbed::traffic::{BulkSettings, EchoServer, PingSettings, Stop, TcpSink, bulk, ping};
 use trunkline_units::Rate;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -35,7 +38,12 @@ interface = \"wan2\"
 ";
 
 fn over(transport: &str) -> GatewaySetup {
-    let classes = format!("[[classes]]\nname = \"all\"\ntransport = \"{transport}\"\n");
+    one_class(&format!("transport = \"{transport}\""))
+}
+
+/// A class for all, with a key more.
+fn one_class(key: &str) -> GatewaySetup {
+    let classes = format!("[[classes]]\nname = \"all\"\n{key}\n");
     GatewaySetup { classes: Some(classes), ..setup(Encryption::Tls) }
 }
 
@@ -44,11 +52,9 @@ fn emulated(mbit: f64) -> DuplexSettings {
 }
 
 /// A second link between the gateways of a scene, by which the first reaches the second's one address too.
-fn second_link(scene: &Scene, settings: &DuplexSettings) -> Link {
-    let addresses = SECOND.map(|address| [address.parse().expect("an address")]);
-    let t1 = End { host: &scene.t1, device: "wan2", addresses: &addresses[1] };
-    let t2 = End { host: &scene.t2, device: "wan2", addresses: &addresses[0] };
-    let link = Link::new(t1, t2, settings).expect("a link");
+fn second_link(scene: &mut Scene, settings: &DuplexSettings) -> LinkHandle {
+    let [far, near] = SECOND.map(|address| address.parse().expect("an address"));
+    let link = scene.join_again("wan2", [near, far], settings).expect("a link");
     ip(&scene.t1, &format!("route add {} dev wan2 metric 500", Plan::IPV4.t2_wan));
     link
 }
@@ -153,13 +159,13 @@ impl Transfers {
 }
 
 /// Cuts the first of two links, of 50 and 20 Mbit/s, under load, without a word to either gateway.
-fn cut_under_load(test: &str, transport: &str) {
+fn cut_under_load(test: &str, setup: &GatewaySetup) {
     if !privilege::available(test) {
         return;
     }
-    let scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
-    let _second = second_link(&scene, &emulated(20.0));
-    let gateways = scene.start_gateways(&over(transport)).expect("gateways");
+    let mut scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
+    let _second = second_link(&mut scene, &emulated(20.0));
+    let gateways = scene.start_gateways(setup).expect("gateways");
     use_both(&gateways, PATHS);
     let names: Vec<String> =
         uplinks(&gateways, Gateway::T2).iter().map(|uplink| uplink.name.clone()).collect();
@@ -181,7 +187,7 @@ fn cut_under_load(test: &str, transport: &str) {
     wait_for("both paths again", LIMIT, &gateways, || states(&gateways, Gateway::T1) == ["up", "up"]);
     transfers.finish();
     let gaps = calls.gaps();
-    println!("{transport}: longest time without a datagram of each flow: {gaps:.0?}");
+    println!("longest time without a datagram of each flow: {gaps:.0?}");
     let longest = gaps.iter().max().expect("flows");
     lateness.assert_within("without a datagram", *longest, GAP);
     assert_eq!(made(), before, "the lanes have survived");
@@ -191,12 +197,85 @@ fn cut_under_load(test: &str, transport: &str) {
 
 #[test]
 fn flows_over_tcp_move_when_their_path_falls_silent_and_the_path_is_used_again() {
-    cut_under_load("flows_over_tcp_move_when_their_path_falls_silent_and_the_path_is_used_again", "tcp");
+    cut_under_load(
+        "flows_over_tcp_move_when_their_path_falls_silent_and_the_path_is_used_again",
+        &over("tcp"),
+    );
 }
 
 #[test]
 fn flows_over_quic_move_when_their_path_falls_silent_and_the_path_is_used_again() {
-    cut_under_load("flows_over_quic_move_when_their_path_falls_silent_and_the_path_is_used_again", "quic");
+    cut_under_load(
+        "flows_over_quic_move_when_their_path_falls_silent_and_the_path_is_used_again",
+        &over("quic"),
+    );
+}
+
+#[test]
+fn flows_over_bonded_paths_go_on_over_the_other_when_one_falls_silent() {
+    cut_under_load(
+        "flows_over_bonded_paths_go_on_over_the_other_when_one_falls_silent",
+        &one_class("paths = \"bonded\""),
+    );
+}
+
+/// One flow of numbered datagrams that no path carries alone, over paths of 20 and of 60 ms.
+#[test]
+fn one_flow_over_bonded_paths_has_the_rate_of_both_and_keeps_its_order() {
+    const BYTES: usize = 1200;
+    if !privilege::available("one_flow_over_bonded_paths_has_the_rate_of_both_and_keeps_its_order") {
+        return;
+    }
+    let link = |rtt_ms| {
+        let rtt = Duration::from_millis(rtt_ms);
+        DuplexSettings::wide_area(Rate::from_mbit(8.0), rtt, Duration::from_millis(50))
+    };
+    let mut scene = Scene::new(Wan::Emulated(link(20))).expect("a scene");
+    let second = second_link(&mut scene, &link(60));
+    let links = [scene.link().expect("an emulated link"), second];
+    let gateways = scene.start_gateways(&one_class("paths = \"bonded\"")).expect("gateways");
+    use_both(&gateways, PATHS);
+    let carried = || links.each_ref().map(|link| link.counters(Direction::Forward).bytes_out);
+    let before = carried();
+    let sink = scene.x.run(|| UdpSocket::bind((Plan::IPV4.x, 0))).expect("a socket");
+    sink.set_read_timeout(Some(Duration::from_secs(1))).expect("a time-out");
+    let to = sink.local_addr().expect("its address");
+    let receiving = scene.x.spawn("numbers", move || {
+        let (mut numbers, mut buffer) = (Vec::new(), [0; BYTES]);
+        while let Ok(length) = sink.recv(&mut buffer) {
+            assert_eq!(length, BYTES);
+            numbers.push(u32::from_be_bytes(*buffer.first_chunk().expect("a number")));
+        }
+        numbers
+    });
+    // 12 Mbit/s for five seconds.
+    let source = scene.a.run(|| UdpSocket::bind((Plan::IPV4.a, 0))).expect("a socket");
+    let (start, mut buffer) = (Instant::now(), [0; BYTES]);
+    for number in 0..6000_u32 {
+        let due = start + Duration::from_micros(u64::from(number) * 800);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        buffer[..4].copy_from_slice(&number.to_be_bytes());
+        scene.a.run(|| source.send_to(&buffer, to)).expect("a datagram");
+    }
+    let numbers = receiving.join();
+    let late = numbers.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64;
+    let received = peer(&gateways, Gateway::T2).received;
+    let after = carried();
+    let by_thousand: Vec<usize> =
+        (0..6).map(|k| numbers.iter().filter(|number| **number / 1000 == k).count()).collect();
+    println!("of each thousand: {by_thousand:?}; {:?}", class(&gateways, Gateway::T1, "all").drops);
+    let shares = [0, 1].map(|link| (after[link] - before[link]) as f64 / (numbers.len() * BYTES) as f64);
+    println!(
+        "{} of 6000 arrived, {late} out of order; {shares:.2?} of it on the links; {received:?}",
+        numbers.len()
+    );
+    assert!(received.resequenced > 0, "some came before others: {received:?}");
+    assert!(late <= received.late, "{late} out of order: {received:?}");
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), numbers.len(), "none comes twice");
+    assert!(shares.iter().all(|share| *share > 0.1), "both carry the flow: {shares:.2?}");
 }
 
 /// The way there fails, and the way back does not: what comes from the other end shows nothing of the way to it.
@@ -204,8 +283,8 @@ fn fails_in_one_direction(test: &str, transport: &str) {
     if !privilege::available(test) {
         return;
     }
-    let scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
-    let _second = second_link(&scene, &emulated(20.0));
+    let mut scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
+    let _second = second_link(&mut scene, &emulated(20.0));
     let gateways = scene.start_gateways(&over(transport)).expect("gateways");
     use_both(&gateways, PATHS);
     let there = Calls::start(&scene);
@@ -286,8 +365,8 @@ fn a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other() {
     if !privilege::available("a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other") {
         return;
     }
-    let scene = Scene::new(Wan::Emulated(emulated(2.0))).expect("a scene");
-    let _second = second_link(&scene, &emulated(40.0));
+    let mut scene = Scene::new(Wan::Emulated(emulated(2.0))).expect("a scene");
+    let _second = second_link(&mut scene, &emulated(40.0));
     let classes =
         "[[classes]]\nname = \"all\"\nguarantee = \"4mbit\"\npaths = \"most-capacity\"\n".to_owned();
     let sites = GatewaySetup { classes: Some(classes), ..setup(Encryption::Tls) };
@@ -311,9 +390,9 @@ fn a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other() {
 #[ignore = "a measurement for a quiet machine"]
 fn two_uplinks_measured() {
     for transport in ["tcp", "quic"] {
-        let scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
-        let second = second_link(&scene, &emulated(20.0));
-        let links = [scene.link().expect("an emulated link"), second.handle()];
+        let mut scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
+        let second = second_link(&mut scene, &emulated(20.0));
+        let links = [scene.link().expect("an emulated link"), second];
         let gateways = scene.start_gateways(&over(transport)).expect("gateways");
         use_both(&gateways, PATHS);
         let stop = Stop::new();
@@ -355,5 +434,115 @@ fn two_uplinks_measured() {
             gaps.sort();
             println!("{transport}: path {} cut: without a datagram for {gaps:.0?}", round % 2 + 1);
         }
+    }
+}
+
+/// What one flow gets between the sites after so many seconds, Mbit/s over the next ten.
+fn one_flow(scene: &Scene, after_s: u64) -> f64 {
+    let sink = TcpSink::start(&scene.x, (Plan::IPV4.x, 0).into(), Duration::from_millis(100));
+    let sink = sink.expect("a sink");
+    let settings = BulkSettings::new(sink.address(), "cubic", 1, Duration::from_secs(after_s + 11));
+    let stop = Stop::new();
+    let sending = scene.a.spawn("bulk", move || bulk(&settings, &stop));
+    std::thread::sleep(Duration::from_secs(after_s));
+    let from = trunkline_testbed::clock::now();
+    std::thread::sleep(Duration::from_secs(10));
+    let to = trunkline_testbed::clock::now();
+    sending.join();
+    sink.finish().goodput(from, to).as_mbit()
+}
+
+/// Pings beside two bulk flows over two paths of 100 and 40 Mbit/s and of 20 and 40 ms, all classes bonded: what docs/models/bonding.md
+/// has of the delay that bonding adds.
+#[test]
+#[ignore = "a measurement for a quiet machine"]
+fn pings_beside_bulk_on_bonded_paths_measured() {
+    let link = |mbit, rtt_ms| {
+        let rtt = Duration::from_millis(rtt_ms);
+        DuplexSettings::wide_area(Rate::from_mbit(mbit), rtt, Duration::from_millis(50))
+    };
+    for policy in ["spread", "bonded"] {
+        let wan = Wan::Emulated(link(100.0, 20));
+        let settings = SceneSettings { site_offloads: Offloads::On, ..SceneSettings::new(wan) };
+        let mut scene = Scene::build(&settings).expect("a scene");
+        second_link(&mut scene, &link(40.0, 40));
+        let gateways = scene.start_gateways(&setup(Encryption::Tls)).expect("gateways");
+        let lanes = format!("[lanes]\npaths = \"{policy}\"\n");
+        edit(&gateways, Gateway::T1, |text| text.replacen("[[peers]]", &format!("{lanes}[[peers]]"), 1));
+        edit(&gateways, Gateway::T2, |text| text.replacen("[[peers]]", &format!("{lanes}[[peers]]"), 1));
+        gateways.reload(Gateway::T2).expect("a reload");
+        use_both(&gateways, PATHS);
+        let echo =
+            EchoServer::start(&scene.x, (Plan::IPV4.x, 0).into(), Scheduling::RealTime).expect("a server");
+        let (stop, interval) = (Stop::new(), Duration::from_millis(20));
+        let round_trips = |count| {
+            let settings = PingSettings {
+                scheduling: Scheduling::RealTime,
+                ..PingSettings::new(echo.address(), interval, count)
+            };
+            let report = scene.a.run(|| ping(&settings, &stop)).expect("pings");
+            let mut ms: Vec<f64> =
+                report.round_trips.iter().map(|round_trip| round_trip.as_secs_f64() * 1e3).collect();
+            ms.sort_by(f64::total_cmp);
+            let at = |part: f64| ms[((ms.len() - 1) as f64 * part) as usize];
+            (at(0.5), at(0.99), report.loss())
+        };
+        let idle = round_trips(250);
+        let sink = TcpSink::start(&scene.x, (Plan::IPV4.x, 0).into(), Duration::from_millis(100));
+        let sink = sink.expect("a sink");
+        let settings = BulkSettings::new(sink.address(), "cubic", 2, Duration::from_secs(30));
+        let ended = stop.clone();
+        let sending = scene.a.spawn("bulk", move || bulk(&settings, &ended));
+        std::thread::sleep(Duration::from_secs(10));
+        let from = trunkline_testbed::clock::now();
+        let busy = round_trips(750);
+        let to = trunkline_testbed::clock::now();
+        sending.join();
+        let goodput = sink.finish().goodput(from, to).as_mbit();
+        echo.finish();
+        println!(
+            "{policy}: idle {:.1} ms (p99 {:.1}); beside {goodput:.1} Mbit/s {:.1} ms (p99 {:.1}, loss {:.4})",
+            idle.0, idle.1, busy.0, busy.1, busy.2
+        );
+    }
+}
+
+/// What docs/models/bonding.md has of one flow over two paths of such rates (Mbit/s) and round-trip times (ms), beside the first of them
+/// alone. `PAIRS`, if set, names those to measure by their numbers.
+#[test]
+#[ignore = "a measurement for a quiet machine"]
+fn one_flow_over_two_paths_measured() {
+    let pairs = [
+        [(100.0, 20), (100.0, 20)],
+        [(300.0, 10), (80.0, 30)],
+        [(50.0, 20), (5.0, 200)],
+        [(25.0, 20), (25.0, 20)],
+        [(60.0, 10), (16.0, 30)],
+    ];
+    let wanted = std::env::var("PAIRS").unwrap_or_else(|_| "012".to_owned());
+    for (number, [first, second]) in pairs.into_iter().enumerate() {
+        if !wanted.contains(&number.to_string()) {
+            continue;
+        }
+        let measure = |policy: Option<&str>| {
+            let link = |(mbit, rtt): (f64, u64)| {
+                let rtt = Duration::from_millis(rtt);
+                DuplexSettings::wide_area(Rate::from_mbit(mbit), rtt, Duration::from_millis(50))
+            };
+            let wan = Wan::Emulated(link(first));
+            let settings = SceneSettings { site_offloads: Offloads::On, ..SceneSettings::new(wan) };
+            let mut scene = Scene::build(&settings).expect("a scene");
+            second_link(&mut scene, &link(second));
+            let paths = policy.map_or(String::new(), |policy| format!("paths = \"{policy}\""));
+            let gateways = scene.start_gateways(&one_class(&paths)).expect("gateways");
+            if policy.is_some() {
+                use_both(&gateways, PATHS);
+            }
+            one_flow(&scene, 15)
+        };
+        let (alone, bonded) = (measure(None), measure(Some("bonded")));
+        println!(
+            "{first:?} and {second:?}: {alone:.1} Mbit/s over the first alone, {bonded:.1} over both bonded"
+        );
     }
 }

@@ -37,7 +37,7 @@ pub const DEFAULT_TUN_NAME: &str = "trunk0";
 /// `tun.mtu` unless given.
 pub const DEFAULT_TUN_MTU: u32 = 1500;
 /// `tun.tx_queue_len` unless given. Short, since the edge queues manage the backlog, not the device's queue.
-pub const DEFAULT_TX_QUEUE_LEN: u32 = 128;
+pub const DEFAULT_TX_QUEUE_LEN: u32 = 512;
 /// `lanes.keepalive` unless given: what most middleboxes bear (RFC 9000 §10.1.2).
 pub const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(30);
 /// Where the control socket lies unless given: `<name>.sock` in here.

@@ -12,7 +12,7 @@ use trunkline_status::{
 };
 use trunkline_trunk::path::GroupStatus;
 use trunkline_trunk::{
-    ClassReport, ClassSettings, LaneGroup, PathId, PathMode, PathSettings, PathStatus, ReceiverStats, Signal,
+    ClassReport, ClassSettings, LaneGroup, PathId, PathMode, PathSettings, PathStatus, Signal,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -22,13 +22,13 @@ use crate::config::PeerConfig;
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, PathKey, Serial, State};
-use crate::rx::RxReport;
+use crate::rx::{RxPeerReport, RxReport};
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport, WatchedPath};
 
 /// The reports of the workers, indexed by peer and by lane, so that the cost stays linear with many peers.
 struct Reports<'a> {
     sent: BTreeMap<PublicKey, Vec<&'a PeerTxReport>>,
-    received: BTreeMap<PublicKey, Vec<&'a ReceiverStats>>,
+    received: BTreeMap<PublicKey, Vec<&'a RxPeerReport>>,
     lanes_sent: BTreeMap<Serial, &'a LaneTxReport>,
     lanes_received: BTreeMap<Serial, &'a LaneRxStats>,
 }
@@ -39,8 +39,8 @@ impl<'a> Reports<'a> {
         for peer in tx.iter().flat_map(|report| &report.peers) {
             sent.entry(peer.key).or_default().push(peer);
         }
-        for (key, stats) in rx.iter().flat_map(|report| &report.peers) {
-            received.entry(*key).or_default().push(stats);
+        for peer in rx.iter().flat_map(|report| &report.peers) {
+            received.entry(peer.key).or_default().push(peer);
         }
         Reports {
             sent,
@@ -115,13 +115,19 @@ impl Daemon {
         let mut peers = Vec::new();
         for config in &self.config.peers {
             let mut total = Received::default();
-            for stats in reports.received.get(&config.public_key).into_iter().flatten() {
+            for RxPeerReport { received: stats, ordered, .. } in
+                reports.received.get(&config.public_key).into_iter().flatten().copied()
+            {
                 total.packets += stats.segments;
                 total.bytes += stats.bytes;
                 total.refused_malformed += stats.malformed;
                 total.refused_bad_offload += stats.bad_offload;
                 total.refused_forged_source += stats.forged_source;
                 total.duplicates += stats.duplicates;
+                total.resequenced += ordered.held;
+                total.resequencing_s += ordered.waited_us as f64 / 1e6;
+                total.late += ordered.late;
+                total.gaps_given_up += ordered.given_up;
             }
             let sent = reports.sent.get(&config.public_key).map_or(&[][..], Vec::as_slice);
             let mut flow_table = FlowTable::default();

@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
-use trunkline_trunk::frame::{encode_number, encode_report};
-use trunkline_trunk::{ArrivalReport, SequenceNumber};
+use trunkline_trunk::frame::{encode_number, encode_order, encode_report};
+use trunkline_trunk::{ArrivalReport, Label};
 
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
@@ -86,13 +86,20 @@ impl Outbox {
         Ok(true)
     }
 
-    /// Adds the number of the next packet. Without memory for it the packet goes without, and may come twice.
-    pub(super) fn put_number(&mut self, number: SequenceNumber, pool: &mut Pool) -> Result<(), RecordError> {
-        let frame = encode_number(number);
-        if self.sealer.is_some() {
-            return self.stage(&frame, pool);
+    /// Adds the label of the next packet. Without memory for it the packet goes without, and may come twice or out of order.
+    pub(super) fn put_label(&mut self, label: Label, pool: &mut Pool) -> Result<(), RecordError> {
+        match label {
+            Label::Number(number) => self.put_small(&encode_number(number), pool),
+            Label::Order(order) => self.put_small(&encode_order(order), pool),
         }
-        if let Some(block) = pool.copy(&frame) {
+    }
+
+    /// Adds a frame without a packet.
+    fn put_small(&mut self, frame: &[u8], pool: &mut Pool) -> Result<(), RecordError> {
+        if self.sealer.is_some() {
+            return self.stage(frame, pool);
+        }
+        if let Some(block) = pool.copy(frame) {
             self.push(block, FRONT, FRONT + frame.len());
         }
         Ok(())

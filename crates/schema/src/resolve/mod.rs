@@ -11,7 +11,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use trunkline_queue::{CoDelSettings, FqCoDelSettings, Settings, Share, TrunkSettings};
 use trunkline_trunk::{
-    AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, PathPolicy, Rule, TrunkPlan,
+    AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, PathPolicy, Rule, Transport,
+    TrunkPlan,
 };
 use trunkline_units::Rate;
 
@@ -32,7 +33,8 @@ const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 const MAX_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 /// The word for refusing in `flows.over`, which therefore names no class.
 const REFUSE: &str = "refuse";
-const PATHS: &str = "\"spread\", \"lowest-delay\", \"most-capacity\", or a list of names of paths";
+const PATHS: &str =
+    "\"spread\", \"bonded\", \"lowest-delay\", \"most-capacity\", or a list of names of paths";
 const OVER: &str = "\"refuse\" or the name of another class";
 
 /// What differs between a site and an experiment.
@@ -56,6 +58,7 @@ impl Resolver<'_> {
     pub fn plan(&self, at: &At<'_>, lanes: &LanesSpec, classes: &Classes) -> TrunkPlan {
         let default =
             lanes.congestion_control.as_ref().map_or_else(|| self.congestion_control.clone(), groups::named);
+        let paths = self.paths(&at.key("lanes").key("paths"), lanes.paths.as_ref());
         let specs = classes.list();
         let at = at.key("classes");
         if specs.is_empty() {
@@ -72,8 +75,9 @@ impl Resolver<'_> {
             let at = at.index(place);
             names(&at, specs, place);
             let rules = self.rules(&at, spec);
-            let class = self.class(&at, spec, rules);
             let group = memberships[place];
+            let class = self.class(&at, spec, rules, &paths);
+            check_bonding(&at, spec, &class.paths, groups[group].transport);
             let filters_retransmissions = class.filters_retransmissions && groups[group].is_reliable();
             // What other lanes than those that go by their path make of the word is one lane.
             let replicates = spec.replicate == Some(true) && groups[group].lanes > 1;
@@ -89,7 +93,14 @@ impl Resolver<'_> {
         }
     }
 
-    fn class(&self, at: &At<'_>, spec: &ClassSpec, rules: Vec<Rule>) -> ClassSettings {
+    /// The settings of a class with these rules, which takes `default_paths` if it says nothing of paths.
+    fn class(
+        &self,
+        at: &At<'_>,
+        spec: &ClassSpec,
+        rules: Vec<Rule>,
+        default_paths: &PathPolicy,
+    ) -> ClassSettings {
         let weight = spec.weight.unwrap_or(1);
         if !(1..=MAX_WEIGHT).contains(&weight) {
             at.key("weight").refuse(format!("1 to {MAX_WEIGHT}"));
@@ -126,22 +137,28 @@ impl Resolver<'_> {
             },
             filters_retransmissions: spec.retransmission_filter.unwrap_or(self.retransmission_filter),
             max_wait,
-            paths: self.paths(&at.key("paths"), spec),
+            paths: match (&spec.paths, default_paths) {
+                // Its copies go over another path; a packet of bonded paths travels once.
+                (None, PathPolicy::Bonded) if spec.replicate == Some(true) => PathPolicy::LowestDelay,
+                (None, default_paths) => default_paths.clone(),
+                (given, _) => self.paths(&at.key("paths"), given.as_ref()),
+            },
             ..ClassSettings::new(&spec.name.0, rules, queue, 0)
         }
     }
 }
 
 /// The words for ways to choose among paths, which therefore name none.
-pub const PATH_POLICIES: [(&str, PathPolicy); 3] = [
+pub const PATH_POLICIES: [(&str, PathPolicy); 4] = [
     ("spread", PathPolicy::Spread),
+    ("bonded", PathPolicy::Bonded),
     ("lowest-delay", PathPolicy::LowestDelay),
     ("most-capacity", PathPolicy::MostCapacity),
 ];
 
 impl Resolver<'_> {
-    fn paths(&self, at: &At<'_>, spec: &ClassSpec) -> PathPolicy {
-        let Some(OneOrMany(words)) = &spec.paths else { return PathPolicy::default() };
+    fn paths(&self, at: &At<'_>, given: Option<&OneOrMany<Name>>) -> PathPolicy {
+        let Some(OneOrMany(words)) = given else { return PathPolicy::default() };
         if !self.paths {
             at.report("is given, and there is one path here", "no paths");
         }
@@ -163,6 +180,25 @@ impl Resolver<'_> {
         }
         let names = words.iter().filter(|word| policy(word).is_none());
         PathPolicy::Named(names.map(|word| word.0.as_str().into()).collect())
+    }
+}
+
+/// Packets of bonded paths are put in order behind lanes that deliver in order and repair losses. Each travels once.
+fn check_bonding(at: &At<'_>, spec: &ClassSpec, paths: &PathPolicy, transport: Transport) {
+    if *paths != PathPolicy::Bonded {
+        return;
+    }
+    if transport != Transport::Tcp {
+        at.key("paths").report(
+            "is \"bonded\", and the class's lanes are not all over TCP",
+            "other paths, or transport = \"tcp\"",
+        );
+    }
+    if spec.replicate == Some(true) {
+        at.key("replicate").report(
+            "is true, and the class's paths are bonded",
+            "false, or other paths: a packet of a bonded class travels once",
+        );
     }
 }
 

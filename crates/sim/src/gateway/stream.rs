@@ -183,6 +183,8 @@ fn restore_packet(
             debug_assert_eq!(restored.header_len, replaced, "what was left out is what is put back");
             Ok(packet.rebuilt(&header[..restored.header_len], restored.head.packet_len as u32))
         }
-        Frame::Report { .. } | Frame::Number { .. } => unreachable!("a compressor makes packets"),
+        Frame::Report { .. } | Frame::Number { .. } | Frame::Order { .. } => {
+            unreachable!("a compressor makes packets")
+        }
     }
 }

@@ -14,7 +14,7 @@ use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::path::Grant;
 use trunkline_trunk::{
-    ArrivalReport, CongestionControlCause, HandedOver, LaneConnection, LaneEdge, LaneId, LanePump,
+    ArrivalReport, CongestionControlCause, HandedOver, Label, LaneConnection, LaneEdge, LaneId, LanePump,
     LaneSnapshot, PathMode, Paths, Reporting, SequenceNumber, Served, Stalling, Transmitter,
 };
 use trunkline_units::{Instant, Rate};
@@ -137,8 +137,11 @@ impl LaneConnection for Connection<'_> {
         true
     }
 
-    fn announce(&mut self, number: SequenceNumber) -> Result<(), Infallible> {
-        self.sending.stream.push_number(number);
+    fn announce(&mut self, label: Label) -> Result<(), Infallible> {
+        match label {
+            Label::Number(number) => self.sending.stream.push_number(number),
+            Label::Order(_) => unreachable!("there is one path between the gateways of a simulation"),
+        }
         Ok(())
     }
 

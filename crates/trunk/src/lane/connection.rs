@@ -2,7 +2,7 @@ use trunkline_units::{Instant, Rate};
 
 use super::{CongestionControlCause, LaneSnapshot, LaneWindow};
 use crate::datagram::Rest;
-use crate::{Packet, SequenceNumber};
+use crate::{Label, Packet};
 
 /// How far a connection has come with the packets that it accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,11 +57,11 @@ pub trait LaneConnection {
     /// Whether another packet fits into the batch that is being gathered.
     fn has_space(&self) -> bool;
 
-    /// Adds the number of the next packet to the batch. Of connections that deliver in order: no others get packets with one.
+    /// Adds the label of the next packet to the batch. Of connections that deliver in order: no others get packets with one.
     ///
     /// # Errors
-    /// The number cannot be framed.
-    fn announce(&mut self, _number: SequenceNumber) -> Result<(), Self::Error> {
+    /// The label cannot be framed.
+    fn announce(&mut self, _label: Label) -> Result<(), Self::Error> {
         Ok(())
     }
 

@@ -190,8 +190,8 @@ impl LanePump {
             while connection.has_space() {
                 match transmitter.poll_transmit(now, lane, &mut room, |packet| connection.release(packet)) {
                     Poll::Packet(packet) => connection.accept(now, packet)?,
-                    Poll::Numbered(number, packet) => {
-                        connection.announce(number)?;
+                    Poll::Labelled(label, packet) => {
+                        connection.announce(label)?;
                         connection.accept(now, packet)?;
                     }
                     Poll::Wait(until) => {

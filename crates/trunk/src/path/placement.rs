@@ -39,6 +39,8 @@ pub enum PathPolicy {
     /// The first of these names that works, and no other path. To a peer of whose paths none has such a name: all, as
     /// [`Spread`](Self::Spread).
     Named(Vec<Arc<str>>),
+    /// All at once, each packet on the one by which it is there first: [`bonding`](crate::bonding).
+    Bonded,
 }
 
 /// One of the paths to a peer, as a plan has it.
@@ -124,7 +126,7 @@ impl Placement {
             PathPolicy::LowestDelay => Rule::LowestDelay,
             PathPolicy::MostCapacity => Rule::MostCapacity,
             PathPolicy::Named(_) if !named.is_empty() => Rule::First,
-            PathPolicy::Spread | PathPolicy::Named(_) => Rule::All,
+            PathPolicy::Spread | PathPolicy::Named(_) | PathPolicy::Bonded => Rule::All,
         };
         let order: Vec<usize> = if named.is_empty() { all.collect() } else { named };
         let backups =

@@ -5,6 +5,7 @@ use std::time::Duration;
 use trunkline_queue::{Conditions, Discard, DropReason, FlowIndex, Item, Queue, Settings};
 use trunkline_units::{Instant, Rate, Seq};
 
+use crate::bonding::Bond;
 use crate::flow::{ActiveFlows, FlowTable};
 use crate::lane::LaneSnapshot;
 use crate::rtt::UpperRtt;
@@ -101,7 +102,10 @@ impl EdgeQueueStats {
 
 pub(super) struct EdgeQueue<P> {
     pub(super) class: usize,
+    /// The lane that it waits for; of a bonded class that on the first path.
     pub(super) lane: usize,
+    /// The lanes that serve it, if its class is bonded.
+    pub(super) bond: Option<Bond>,
     /// Its place in the lane's scheduler.
     pub(super) place: usize,
     pub(super) queue: Queue<Entry<P>>,
@@ -114,11 +118,36 @@ pub(super) struct EdgeQueue<P> {
     meter: Meter,
 }
 
+impl<P> EdgeQueue<P> {
+    /// The lanes for which its packets wait, a bit each.
+    #[inline]
+    pub(super) fn lanes(&self) -> u32 {
+        let bonded = self.bond.as_ref().map_or(0, Bond::usable_lanes);
+        if bonded == 0 { 1 << self.lane } else { bonded }
+    }
+
+    /// Whether this lane takes packets from it.
+    pub(super) fn is_served_by(&self, lane: usize) -> bool {
+        self.bond.as_ref().map_or(self.lane == lane, |bond| bond.has(lane as u8))
+    }
+
+    /// Whether this lane, which serves it, takes what it has to give next.
+    #[inline]
+    pub(super) fn has_for(&self, lane: u8) -> bool
+    where
+        P: Packet,
+    {
+        let takes = |bond: &Bond| bond.takes(lane, self.queue.stats().backlog_bytes);
+        !self.queue.is_empty() && self.bond.as_ref().is_none_or(takes)
+    }
+}
+
 impl<P: Packet> EdgeQueue<P> {
     pub(super) fn new(class: usize, lane: usize, place: usize, queue: Queue<Entry<P>>) -> Self {
         EdgeQueue {
             class,
             lane,
+            bond: None,
             place,
             queue,
             active: ActiveFlows::default(),

@@ -14,7 +14,9 @@ impl<P: Packet> Transmitter<P> {
         self.lanes[lane.index()]
             .edge_queues
             .iter()
-            .map(|edge_queue| self.edge_queues[*edge_queue].held_bytes)
+            .map(|edge_queue| &self.edge_queues[*edge_queue])
+            .filter(|edge_queue| edge_queue.lane == lane.index() || edge_queue.bond.is_none())
+            .map(|edge_queue| edge_queue.held_bytes)
             .sum()
     }
 

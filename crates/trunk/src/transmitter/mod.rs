@@ -17,6 +17,7 @@ use trunkline_queue::{FlowIndex, Item, Scheduler, Selection, Share, Touched};
 use trunkline_units::Instant;
 
 use crate::admission::Admission;
+use crate::bonding::{Numbering, Order};
 use crate::flow::{self, Flow, FlowTable};
 use crate::lane::{LaneSnapshot, Opening};
 use crate::path::{EdgeQueueDemand, PathSummary};
@@ -70,8 +71,8 @@ impl<P, F: FnMut(P)> PacketStore<P> for F {
 pub enum Offered<P> {
     /// All or part of it waits for this lane.
     Queued(LaneId),
-    /// It waits for these two lanes.
-    Replicated([LaneId; 2]),
+    /// It waits for these lanes, a bit each: copies of it, or one packet that whichever is first takes.
+    QueuedFor(u32),
     /// Nothing of it waits: it went to `release`.
     Dropped,
     /// Its flow has no place in its class: tell its sender (RFC 1812 §5.2.7.1, RFC 4443 §3.1:
@@ -85,12 +86,21 @@ pub enum Offered<P> {
 pub enum Poll<P> {
     /// This packet.
     Packet(P),
-    /// This packet, which another lane carries too.
-    Numbered(SequenceNumber, P),
+    /// This packet with what the far end needs to know of it first.
+    Labelled(Label, P),
     /// Nothing before this instant: ceilings hold back what waits.
     Wait(Instant),
     /// Nothing.
     Nothing,
+}
+
+/// What the far end needs to know of a packet beside the packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label {
+    /// Another lane carries the same.
+    Number(SequenceNumber),
+    /// Other lanes carry packets of its flow.
+    Order(Order),
 }
 
 struct Lane {
@@ -102,7 +112,7 @@ struct Lane {
 }
 
 struct ClassState {
-    /// Its edge queues: one for each lane of its group, from `first` on.
+    /// Its edge queues, from `first` on: one for each lane of its group, or of a bonded class for each lane on one path.
     first: usize,
     lanes: usize,
     /// How many of them take packets, if not all.
@@ -174,7 +184,8 @@ fn lighter<P>(own: Range<usize>, index: usize, now: Instant, edge_queues: &mut [
 /// A *class* has one edge queue for each lane of its group. A flow keeps to one of the lanes: the one that had the fewest active flows
 /// of the class when it began. Of a group that is [adaptive](crate::LaneGroup::adaptive) a class uses one lane, and
 /// on a path that loses packets as many as it holds packets for. Where there are several paths, a path is chosen first
-/// ([`Placement`](crate::path::Placement)), and a flow keeps to its lane while its path is open to the class.
+/// ([`Placement`](crate::path::Placement)), and a flow keeps to its lane while its path is open to the class. The packets of a class whose
+/// paths are [bonded](crate::bonding) wait in one edge queue for all paths.
 ///
 /// Polling order, for each lane: after any number of [`handle_packet`](Transmitter::handle_packet) calls, and
 /// whenever the lane reports room, [`handle_lane`](Transmitter::handle_lane) with a snapshot if one is at hand;
@@ -196,6 +207,8 @@ pub struct Transmitter<P> {
     seed: u64,
     /// The number of the next packet that is sent twice.
     next_number: u32,
+    /// The places of packets of bonded classes.
+    numbering: Numbering,
 }
 
 impl<P: Packet> Transmitter<P> {
@@ -220,6 +233,7 @@ impl<P: Packet> Transmitter<P> {
             hasher: flow::hasher(seed),
             seed,
             next_number: 0,
+            numbering: Numbering::default(),
         };
         transmitter.reconfigure(Instant::ZERO, plan, |_| {});
         transmitter
@@ -236,7 +250,7 @@ impl<P: Packet> Transmitter<P> {
         self.lanes[lane.index()]
             .edge_queues
             .iter()
-            .any(|edge_queue| !self.edge_queues[*edge_queue].queue.is_empty())
+            .any(|edge_queue| self.edge_queues[*edge_queue].has_for(lane.0))
     }
 
     /// Whether the lane holds data that the retransmission filter covers: only then do reports of what it has
@@ -349,8 +363,12 @@ impl<P: Packet> Transmitter<P> {
             let kept = if waiting < segments { range.first(waiting) } else { range };
             flow.in_transit.add(kept.seq, kept.end);
         }
-        let lane = LaneId(self.edge_queues[edge_queue_index].lane as u8);
-        copied_to.map_or(Offered::Queued(lane), |other| Offered::Replicated([lane, other]))
+        let edge_queue = &self.edge_queues[edge_queue_index];
+        match copied_to {
+            Some(other) => Offered::QueuedFor(1 << edge_queue.lane | 1 << other.0),
+            None if edge_queue.bond.is_some() => Offered::QueuedFor(edge_queue.lanes()),
+            None => Offered::Queued(LaneId(edge_queue.lane as u8)),
+        }
     }
 
     /// Has a packet for the edge queue at `index` wait; how many segments of it do.
@@ -381,6 +399,9 @@ impl<P: Packet> Transmitter<P> {
         let class = self.edge_queues[index].class;
         let state = &mut self.classes[class];
         let replication = state.replication.as_mut()?;
+        if self.edge_queues[index].bond.is_some() {
+            return None;
+        }
         // On another path, if there are several.
         let step = if self.plan.path_count() > 1 { state.lanes / self.plan.path_count() } else { 1 };
         let (place, other) = (index - state.first, (index - state.first + step) % state.lanes);
@@ -430,7 +451,9 @@ impl<P: Packet> Transmitter<P> {
         let total: f64 = state.edge_queues.iter().map(|edge_queue| weight(&edge_queues[*edge_queue])).sum();
         for index in &state.edge_queues {
             let promised = weight(&edge_queues[*index]) / total;
-            edge_queues[*index].observe(now, snapshot, promised, opens);
+            let edge_queue = &mut edge_queues[*index];
+            let bonded = edge_queue.bond.as_mut().map(|bond| bond.handle_snapshot(lane.0, snapshot));
+            edge_queue.observe(now, bonded.as_ref().unwrap_or(snapshot), promised, opens);
         }
     }
 
@@ -444,12 +467,13 @@ impl<P: Packet> Transmitter<P> {
     ) {
         let state = &mut self.lanes[lane.index()];
         for (place, index) in state.edge_queues.iter().enumerate() {
-            let EdgeQueue { class, queue, .. } = &self.edge_queues[*index];
+            let EdgeQueue { class, queue, bond, .. } = &self.edge_queues[*index];
             let settings = &self.plan.classes[*class];
             if settings.share.ceiling.is_none() && settings.share.guarantee.is_none() {
                 continue;
             }
-            let demand = EdgeQueueDemand { sent: queue.stats().bytes_out, backlogged: !queue.is_empty() };
+            let sent = bond.as_ref().map_or(queue.stats().bytes_out, |bond| bond.sent(lane.0));
+            let demand = EdgeQueueDemand { sent, backlogged: !queue.is_empty() };
             if let Some(share) = part(settings, demand) {
                 state.scheduler.set_rates(now, place, &share);
             }
@@ -487,7 +511,7 @@ impl<P: Packet> Transmitter<P> {
         let state = &mut self.lanes[lane.index()];
         while *room > 0 {
             let (edge_queues, queues) = (&state.edge_queues, &self.edge_queues);
-            let turn = state.scheduler.select(now, |place| !queues[edge_queues[place]].queue.is_empty());
+            let turn = state.scheduler.select(now, |place| queues[edge_queues[place]].has_for(lane.0));
             let edge_queue = match turn {
                 Selection::Class(place) => &mut self.edge_queues[state.edge_queues[place]],
                 Selection::WaitUntil(at) => return Poll::Wait(at),
@@ -508,15 +532,17 @@ impl<P: Packet> Transmitter<P> {
                     state.undelivered.push(entry.flow, range.end);
                 }
             }
-            let Some(number) = entry.number else { return Poll::Packet(entry.packet) };
-            return Poll::Numbered(SequenceNumber { space: self.space(), number }, entry.packet);
+            let label = if let Some(bond) = &mut edge_queue.bond {
+                bond.handle_sent(now, lane.0, bytes);
+                Label::Order(self.numbering.next(space(self.seed), entry.hash))
+            } else if let Some(number) = entry.number {
+                Label::Number(SequenceNumber { space: space(self.seed), number })
+            } else {
+                return Poll::Packet(entry.packet);
+            };
+            return Poll::Labelled(label, entry.packet);
         }
         Poll::Nothing
-    }
-
-    /// Who numbers packets here.
-    const fn space(&self) -> u32 {
-        (self.seed >> 32) as u32 ^ self.seed as u32
     }
 
     /// Drops everything that waits, handing each packet to `discard`.
@@ -525,6 +551,11 @@ impl<P: Packet> Transmitter<P> {
             edge_queue.flush(now, &mut self.flows, &mut discard);
         }
     }
+}
+
+/// Who numbers packets, by the seed of a transmitter.
+const fn space(seed: u64) -> u32 {
+    (seed >> 32) as u32 ^ seed as u32
 }
 
 /// How many of the segments of a packet the far site does not get without it, from the front: all of them if it

@@ -7,7 +7,7 @@ use trunkline_units::{Instant, Rate};
 
 use super::edge_queue::{Dropping, EdgeQueue};
 use super::{Packet, Transmitter};
-use crate::path::{ClassOnPaths, PathHealth, PathView, Placement};
+use crate::path::{ClassOnPaths, PathHealth, PathPolicy, PathView, Placement};
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
 /// What the owner of a transmitter knows of a path.
@@ -28,6 +28,8 @@ pub(super) struct ClassPaths {
     views: Vec<PathView>,
     /// Lanes of the class on each path.
     on_each: usize,
+    /// Whether its flows take all paths that are open at once: its edge queues are not those of a path.
+    is_bonded: bool,
 }
 
 impl ClassPaths {
@@ -38,6 +40,7 @@ impl ClassPaths {
             placement: Placement::new(&class.paths, &plan.paths),
             views: vec![PathView::default(); count],
             on_each: usize::from(plan.groups[class.group].lanes) / count,
+            is_bonded: class.paths == PathPolicy::Bonded,
         })
     }
 
@@ -49,7 +52,7 @@ impl ClassPaths {
     /// Whether flows of the lane in this place of the class stay there.
     #[inline]
     pub(super) fn is_open(&self, place: usize) -> bool {
-        self.placement.is_open(place / self.on_each)
+        self.is_bonded || self.placement.is_open(place / self.on_each)
     }
 
     /// The lanes on a path, by their places in the class.
@@ -59,6 +62,9 @@ impl ClassPaths {
 
     /// The lanes among which a flow without one gets its lane; `flows` gives the active flows of a lane.
     pub(super) fn choose(&self, offset: usize, mut flows: impl FnMut(usize) -> u32) -> Range<usize> {
+        if self.is_bonded {
+            return self.lanes(0);
+        }
         let mut on = [0; TrunkPlan::MAX_PATHS];
         for (path, flows_on) in on.iter_mut().enumerate().take(self.views.len()) {
             *flows_on = self.lanes(path).map(&mut flows).sum();
@@ -121,11 +127,20 @@ impl<P: Packet> Transmitter<P> {
                 };
                 of_class.views[path] = PathView { health, capacity: known.capacity, delay: known.delay };
             }
-            let on = (settings.share.guarantee.is_some() || settings.share.priority)
-                .then(|| on_paths(of_class, &self.edge_queues[own.clone()]))
-                .flatten();
+            let may_be_handed_over =
+                !of_class.is_bonded && (settings.share.guarantee.is_some() || settings.share.priority);
+            let on = may_be_handed_over.then(|| on_paths(of_class, &self.edge_queues[own.clone()])).flatten();
             let assigned = on.and_then(|on| hand_over(settings, on));
-            if of_class.placement.update(now, &of_class.views, assigned) {
+            let closes = of_class.placement.update(now, &of_class.views, assigned);
+            if of_class.is_bonded {
+                let open = of_class.placement.target();
+                for edge_queue in &mut self.edge_queues[own] {
+                    if let Some(bond) = &mut edge_queue.bond {
+                        bond.handle_paths(open, up);
+                    }
+                    moved |= if edge_queue.queue.is_empty() { 0 } else { edge_queue.lanes() };
+                }
+            } else if closes {
                 for edge_queue in own {
                     moved |= self.move_backlog(now, class, edge_queue, &mut release);
                 }
@@ -138,8 +153,10 @@ impl<P: Packet> Transmitter<P> {
     pub fn path_flows(&mut self, now: Instant) -> Vec<u32> {
         let mut flows = vec![0; self.plan.path_count()];
         for edge_queue in &mut self.edge_queues {
-            let (path, _) = self.plan.path_of(LaneId(edge_queue.lane as u8));
-            flows[usize::from(path)] += edge_queue.active.number(now);
+            let (number, lanes) = (edge_queue.active.number(now), edge_queue.lanes());
+            for lane in (0..self.lanes.len() as u8).filter(|lane| lanes & 1 << lane != 0) {
+                flows[usize::from(self.plan.path_of(LaneId(lane)).0)] += number;
+            }
         }
         flows
     }
@@ -174,7 +191,7 @@ impl<P: Packet> Transmitter<P> {
             }
             let edge_queue = &mut self.edge_queues[to];
             edge_queue.held_bytes += entry.packet.memory_bytes();
-            moved |= 1 << edge_queue.lane;
+            moved |= edge_queue.lanes();
             let on_drop =
                 &mut Dropping { flows: &mut self.flows, held_bytes: &mut edge_queue.held_bytes, release };
             edge_queue.queue.enqueue_into(now, entry, on_drop);

@@ -8,6 +8,8 @@ use super::lanes_in_use::LanesInUse;
 use super::paths::ClassPaths;
 use super::{ClassState, Lane, Packet, Transmitter};
 use crate::admission::Admission;
+use crate::bonding::Bond;
+use crate::path::PathPolicy;
 use crate::replication::Replication;
 use crate::{ClassId, Classifier, LaneId, TrunkPlan};
 
@@ -49,7 +51,11 @@ impl<P: Packet> Transmitter<P> {
         };
         let mut old_paths = |name: &str| old_place(name).and_then(|at| placements.get_mut(at)?.take());
         for (number, class) in self.plan.classes.iter().enumerate() {
-            let lanes = self.plan.lanes(class.group);
+            let of_group = self.plan.lanes(class.group);
+            let on_each = of_group.len() / self.plan.path_count();
+            let is_bonded = class.paths == PathPolicy::Bonded && self.plan.path_count() > 1;
+            let lanes =
+                if is_bonded { of_group.start..of_group.start + on_each as u8 } else { of_group.clone() };
             let first = self.edge_queues.len();
             for lane in lanes.clone() {
                 let seed = self.seed ^ ((number as u64) << 32 | u64::from(lane) << 16);
@@ -68,6 +74,7 @@ impl<P: Packet> Transmitter<P> {
                     }
                     None => EdgeQueue::new(number, lane, 0, Queue::new(class.queue, seed)),
                 };
+                edge_queue.bond = is_bonded.then(|| Bond::new((lane as u8..of_group.end).step_by(on_each)));
                 edge_queue.queue.set_max_wait(class.max_wait);
                 self.edge_queues.push(edge_queue);
             }
@@ -107,7 +114,7 @@ impl<P: Packet> Transmitter<P> {
             for lane in self.plan.lanes(number) {
                 let (path, place) = self.plan.path_of(LaneId(lane));
                 let edge_queues: Vec<usize> = (0..self.edge_queues.len())
-                    .filter(|m| self.edge_queues[*m].lane == usize::from(lane))
+                    .filter(|m| self.edge_queues[*m].is_served_by(lane.into()))
                     .collect();
                 for (place, edge_queue) in edge_queues.iter().enumerate() {
                     self.edge_queues[*edge_queue].place = place;

@@ -61,11 +61,15 @@ impl<P: Packet> Transmitter<P> {
     pub fn report(&mut self, now: Instant) -> Vec<ClassReport> {
         let Transmitter { plan, classes, edge_queues, .. } = self;
         let report = |(settings, state): (&ClassSettings, &super::ClassState)| {
+            let own = &edge_queues[state.first..state.first + state.lanes];
             let mut report = ClassReport {
                 settings: settings.clone(),
                 queue: state.retired.queue.clone(),
                 stats: state.retired.stats,
-                lanes_in_use: state.in_use.as_ref().map_or(state.lanes, LanesInUse::number),
+                lanes_in_use: state.in_use.as_ref().map_or_else(
+                    || own.iter().map(|edge_queue| edge_queue.lanes().count_ones() as usize).sum(),
+                    LanesInUse::number,
+                ),
                 lanes: Vec::with_capacity(state.lanes),
             };
             for edge_queue in &mut edge_queues[state.first..state.first + state.lanes] {

@@ -93,7 +93,7 @@ pub(crate) fn offer(transmitter: &mut Transmitter<Whole>, now: Instant, packet: 
 /// The next packet for a lane with plenty of room.
 pub(crate) fn next(transmitter: &mut Transmitter<Whole>, now: Instant, lane: LaneId) -> Option<Whole> {
     match transmitter.poll_transmit(now, lane, &mut (1 << 20), drop) {
-        Poll::Packet(packet) | Poll::Numbered(_, packet) => Some(packet),
+        Poll::Packet(packet) | Poll::Labelled(_, packet) => Some(packet),
         Poll::Wait(_) | Poll::Nothing => None,
     }
 }

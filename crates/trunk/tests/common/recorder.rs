@@ -2,9 +2,7 @@
 //! it around their own connections.
 
 use trunkline_trunk::datagram::Rest;
-use trunkline_trunk::{
-    CongestionControlCause, HandedOver, LaneConnection, LaneSnapshot, LaneWindow, SequenceNumber,
-};
+use trunkline_trunk::{CongestionControlCause, HandedOver, Label, LaneConnection, LaneSnapshot, LaneWindow};
 use trunkline_units::{Instant, Rate};
 
 /// What a connection says of itself, in place of what it would say.
@@ -59,9 +57,9 @@ impl<C: LaneConnection> LaneConnection for Recorder<'_, C> {
         self.connection.has_space()
     }
 
-    fn announce(&mut self, number: SequenceNumber) -> Result<(), C::Error> {
+    fn announce(&mut self, label: Label) -> Result<(), C::Error> {
         self.calls.push("announce".to_owned());
-        self.connection.announce(number)
+        self.connection.announce(label)
     }
 
     fn accept(&mut self, now: Instant, packet: C::Packet) -> Result<(), C::Error> {

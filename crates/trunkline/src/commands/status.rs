@@ -5,7 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use trunkline_schema::count;
-use trunkline_status::{Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Request, Status, Tun};
+use trunkline_status::{
+    Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Received, Request, Status, Tun,
+};
 
 use super::control::{State, socket, state};
 use super::proxies;
@@ -55,13 +57,14 @@ fn table(before: &Status, now: &Status) -> String {
         table.line(&format!("peer {}{encryption}: {}", peer.name, peer.routes.join(", ")));
         let refused = peer.received.refused();
         table.line(&format!(
-            "  received {} packets, {} bytes; {refused} packets refused{}",
+            "  received {} packets, {} bytes; {refused} packets refused{}{}",
             peer.received.packets,
             peer.received.bytes,
             match peer.received.duplicates {
                 0 => String::new(),
                 packets => format!("; {packets} had come over another lane"),
-            }
+            },
+            resequenced(&peer.received)
         ));
         classes(&mut table, peer);
         let last = last.and_then(|(before, between)| {
@@ -128,6 +131,19 @@ fn millis(us: Option<u64>) -> String {
 
 fn mbit(rate: Option<f64>) -> String {
     rate.map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e6))
+}
+
+/// What waited for its order; nothing where no paths are bonded.
+fn resequenced(received: &Received) -> String {
+    if received.resequenced == 0 && received.late == 0 {
+        return String::new();
+    }
+    let mean_ms = received.resequencing_s * 1e3 / received.resequenced.max(1) as f64;
+    let late = match received.late {
+        0 => String::new(),
+        packets => format!(", {packets} came too late for it"),
+    };
+    format!("; {} waited for their order, {mean_ms:.1} ms in the mean{late}", received.resequenced)
 }
 
 fn classes(table: &mut Table, peer: &Peer) {

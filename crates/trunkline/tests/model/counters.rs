@@ -42,6 +42,9 @@ pub(crate) fn of(status: &Status) -> Counters {
             ("refused_bad_offload", received.refused_bad_offload),
             ("refused_forged_source", received.refused_forged_source),
             ("duplicates", received.duplicates),
+            ("resequenced", received.resequenced),
+            ("late", received.late),
+            ("gaps_given_up", received.gaps_given_up),
         ] {
             add(format!("{}.received.{name}", peer.name), value);
         }

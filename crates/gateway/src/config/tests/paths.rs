@@ -97,6 +97,7 @@ fn classes_choose_paths_by_a_word_or_by_names() {
     let named = |names: &[&str]| PathPolicy::Named(names.iter().map(|name| (*name).into()).collect());
     for (text, expected) in [
         ("\"spread\"", PathPolicy::Spread),
+        ("\"bonded\"", PathPolicy::Bonded),
         ("\"lowest-delay\"", PathPolicy::LowestDelay),
         ("\"most-capacity\"", PathPolicy::MostCapacity),
         ("\"lte\"", named(&["lte"])),
@@ -108,9 +109,26 @@ fn classes_choose_paths_by_a_word_or_by_names() {
         ("[]", "is an empty list"),
         ("[\"dsl\", \"spread\"]", "\"spread\" stands alone"),
         ("[\"dsl\", \"dsl\"]", "\"dsl\" is there twice"),
+        ("\"bonded\"\ntransport = \"quic\"", "is \"bonded\", and the class's lanes are not all over TCP"),
+        ("\"bonded\"\nreplicate = true", "is true, and the class's paths are bonded"),
         ("\"fibre\"", "a path \"fibre\" that no peer has; allowed: dsl, lte"),
     ] {
         let mistake = error(&class(text));
         assert!(mistake.contains(problem) && mistake.contains("paths"), "{mistake}");
     }
+}
+
+#[test]
+fn classes_that_say_nothing_of_paths_take_those_of_all_lanes() {
+    use PathPolicy::{Bonded, LowestDelay, Spread};
+    let policies = |text: &str| -> Vec<PathPolicy> {
+        ok(&format!("{text}\n{}", with(TWO))).trunk.classes.iter().map(|class| class.paths.clone()).collect()
+    };
+    let bonded = "[lanes]\npaths = \"bonded\"";
+    // The first of the default ones sends its packets twice.
+    assert_eq!(policies(bonded), [LowestDelay, Bonded, Bonded]);
+    let classes = "[[classes]]\nname = \"a\"\npaths = \"spread\"\nmatch = [{ protocol = \"udp\" }]\n[[classes]]\nname = \"b\"";
+    assert_eq!(policies(&format!("{bonded}\n{classes}")), [Spread, Bonded]);
+    let mistake = error(&format!("[lanes]\npaths = [\"bonded\", \"dsl\"]\n{}", with(TWO)));
+    assert!(mistake.contains("lanes.paths") && mistake.contains("\"bonded\" stands alone"), "{mistake}");
 }

@@ -78,7 +78,9 @@ fn receive(decompressor: &mut Decompressor, frame: &[u8]) -> Result<Packet, Comp
             assert_eq!(packet.len(), restored.head.packet_len);
             Ok((packet, restored.head.offload))
         }
-        Frame::Report { .. } | Frame::Number { .. } => panic!("a compressor makes packets"),
+        Frame::Report { .. } | Frame::Number { .. } | Frame::Order { .. } => {
+            panic!("a compressor makes packets")
+        }
     }
 }
 

@@ -1,0 +1,369 @@
+//! The far end of bonded paths: packets in the order in which they left.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use super::Order;
+
+/// What becomes of a packet with a place in an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Turn {
+    /// It is the next one, or comes after its turn: pass it on, and then what [`Resequencer::poll`] gives.
+    Now,
+    /// Others come before it: give it to [`Resequencer::hold`].
+    Early,
+}
+
+/// Counts of a [`Resequencer`], packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResequencerStats {
+    /// Those that waited for others.
+    pub held: u64,
+    /// Those that came after their turn, and were passed on out of order.
+    pub late: u64,
+    /// Times at which the wait for missing ones was given up.
+    pub given_up: u64,
+    /// The sum of the times that packets waited, µs.
+    pub waited_us: u64,
+}
+
+/// Puts packets into the order in which their sender numbered them.
+///
+/// A peer may send any numbers. What waits is bounded in bytes and in time, and an order that is broken delays nothing but itself.
+#[derive(Debug)]
+pub struct Resequencer<P> {
+    /// The senders of the peer, one for each of its shards, the one that came up last at the end.
+    spaces: Vec<Space<P>>,
+    /// When the wait for a missing packet ends, by space and bucket.
+    deadlines: BTreeSet<(Instant, u32, u16)>,
+    /// Packets whose turn it is.
+    ready: VecDeque<P>,
+    held_bytes: usize,
+    stats: ResequencerStats,
+}
+
+#[derive(Debug)]
+struct Space<P> {
+    id: u32,
+    /// By bucket, the count of the packet whose turn it is; 0 before the first. As many as have been used.
+    next: Vec<u64>,
+    waiting: BTreeMap<u16, Waiting<P>>,
+}
+
+/// What waits in one bucket.
+#[derive(Debug)]
+struct Waiting<P> {
+    /// By count; not empty.
+    held: BTreeMap<u64, Held<P>>,
+    /// When the wait for the packet whose turn it is ends.
+    deadline: Instant,
+}
+
+#[derive(Debug)]
+struct Held<P> {
+    packet: P,
+    bytes: usize,
+    since: Instant,
+}
+
+impl<P> Default for Resequencer<P> {
+    fn default() -> Self {
+        Resequencer {
+            spaces: Vec::new(),
+            deadlines: BTreeSet::new(),
+            ready: VecDeque::new(),
+            held_bytes: 0,
+            stats: ResequencerStats::default(),
+        }
+    }
+}
+
+impl<P> Resequencer<P> {
+    /// A packet waits so long for one before it. Lanes repair losses, so that one which does not come by then was on a lane that has
+    /// ended or stands still.
+    pub const WAIT: Duration = Duration::from_millis(200);
+    /// What waits of one peer has at most so many bytes: those of 300 Mbit/s in 200 ms.
+    pub const MAX_BYTES: usize = 8 << 20;
+    /// What a packet costs beside its bytes, about.
+    const OVERHEAD: usize = 128;
+    /// A peer has as many shards at most; the one that came up first is forgotten.
+    const SPACES: usize = 64;
+    /// An order whose first known number is below this began at 0. Another one was there before this end was.
+    const FRESH: u32 = 4096;
+
+    /// What has come so far.
+    pub const fn stats(&self) -> &ResequencerStats {
+        &self.stats
+    }
+
+    /// Bytes of packets that wait.
+    pub const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Takes the place of a packet that has come.
+    pub fn handle(&mut self, now: Instant, order: Order) -> Turn {
+        let (space, count) = self.find(order);
+        let next = &mut self.spaces[space].next[usize::from(order.bucket)];
+        if count > *next {
+            return Turn::Early;
+        }
+        if count < *next {
+            self.stats.late += 1;
+        } else {
+            *next += 1;
+            self.release(now, space, order.bucket);
+        }
+        Turn::Now
+    }
+
+    /// Has a packet wait that came [early](Turn::Early).
+    pub fn hold(&mut self, now: Instant, order: Order, packet: P, bytes: usize) {
+        let (space, count) = self.find(order);
+        let bytes = bytes + Self::OVERHEAD;
+        self.held_bytes += bytes;
+        self.stats.held += 1;
+        let waiting = self.spaces[space].waiting.entry(order.bucket).or_insert_with(|| {
+            let deadline = now + Self::WAIT;
+            self.deadlines.insert((deadline, order.space, order.bucket));
+            Waiting { held: BTreeMap::new(), deadline }
+        });
+        if let Some(same) = waiting.held.insert(count, Held { packet, bytes, since: now }) {
+            // No sender gives a number twice.
+            self.held_bytes -= same.bytes;
+            self.ready.push_back(same.packet);
+        }
+        self.set_deadline(space, order.bucket);
+        while self.held_bytes > Self::MAX_BYTES && self.give_up(now, space, order.bucket) {}
+    }
+
+    /// The next packet whose turn it is.
+    pub fn poll(&mut self) -> Option<P> {
+        self.ready.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, ..)| *at)
+    }
+
+    /// Gives up the wait for packets that have been missing for too long; [`poll`](Self::poll) then has those behind them.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((at, id, bucket)) = self.deadlines.first().copied()
+            && at <= now
+        {
+            match self.spaces.iter().position(|space| space.id == id) {
+                Some(space) => self.give_up(now, space, bucket),
+                None => self.deadlines.remove(&(at, id, bucket)),
+            };
+        }
+    }
+
+    /// The place of an order's space, and the count of its packet: the number without the wrap at 2^32.
+    fn find(&mut self, Order { space, bucket, number }: Order) -> (usize, u64) {
+        // Far from 0, so that packets before the first one that came have a count too.
+        const BASE: u64 = 1 << 33;
+        let at = self.spaces.iter().position(|known| known.id == space).unwrap_or_else(|| {
+            if self.spaces.len() == Self::SPACES {
+                self.forget_oldest();
+            }
+            self.spaces.push(Space { id: space, next: Vec::new(), waiting: BTreeMap::new() });
+            self.spaces.len() - 1
+        });
+        let (buckets, bucket) = (&mut self.spaces[at].next, usize::from(bucket));
+        if buckets.len() <= bucket {
+            buckets.resize(bucket + 1, 0);
+        }
+        let next = &mut buckets[bucket];
+        if *next == 0 {
+            *next = BASE + if number < Self::FRESH { 0 } else { u64::from(number) };
+        }
+        let ahead = number.wrapping_sub(*next as u32).cast_signed();
+        (at, next.saturating_add_signed(ahead.into()))
+    }
+
+    /// Forgets the space that came up first. What waits in it is passed on.
+    fn forget_oldest(&mut self) {
+        let gone = self.spaces.remove(0);
+        for (bucket, Waiting { held, deadline }) in gone.waiting {
+            self.deadlines.remove(&(deadline, gone.id, bucket));
+            for Held { packet, bytes, .. } in held.into_values() {
+                self.held_bytes -= bytes;
+                self.ready.push_back(packet);
+            }
+        }
+    }
+
+    /// Waits no longer for what is missing before the first packet that waits in a bucket. Whether one did.
+    fn give_up(&mut self, now: Instant, space: usize, bucket: u16) -> bool {
+        let Space { next, waiting, .. } = &mut self.spaces[space];
+        let Some((first, _)) = waiting.get(&bucket).and_then(|waiting| waiting.held.first_key_value()) else {
+            return false;
+        };
+        next[usize::from(bucket)] = *first;
+        self.stats.given_up += 1;
+        self.release(now, space, bucket);
+        true
+    }
+
+    /// Moves the packets of a bucket whose turn it is to those that are ready.
+    fn release(&mut self, now: Instant, space: usize, bucket: u16) {
+        let Space { next, waiting, .. } = &mut self.spaces[space];
+        let Some(waiting) = waiting.get_mut(&bucket) else { return };
+        let next = &mut next[usize::from(bucket)];
+        while let Some(Held { packet, bytes, since }) = waiting.held.remove(next) {
+            *next += 1;
+            self.held_bytes -= bytes;
+            self.stats.waited_us += now.saturating_since(since).as_micros() as u64;
+            self.ready.push_back(packet);
+        }
+        self.set_deadline(space, bucket);
+    }
+
+    /// Has the wait in a bucket end in time for the first packet that waits.
+    fn set_deadline(&mut self, space: usize, bucket: u16) {
+        let Space { id, waiting, .. } = &mut self.spaces[space];
+        let Some(Waiting { held, deadline }) = waiting.get_mut(&bucket) else { return };
+        let wanted = held.first_key_value().map(|(_, first)| first.since + Self::WAIT);
+        if wanted == Some(*deadline) {
+            return;
+        }
+        self.deadlines.remove(&(*deadline, *id, bucket));
+        if let Some(wanted) = wanted {
+            *deadline = wanted;
+            self.deadlines.insert((wanted, *id, bucket));
+        } else {
+            waiting.remove(&bucket);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_units::Rng;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn order(bucket: u16, number: u32) -> Order {
+        Order { space: 1, bucket, number }
+    }
+
+    /// Gives a packet of this size to it; what it passes on.
+    fn arrive(resequencer: &mut Resequencer<u32>, now: Instant, order: Order, bytes: usize) -> Vec<u32> {
+        let mut out = Vec::new();
+        match resequencer.handle(now, order) {
+            Turn::Now => out.push(order.number),
+            Turn::Early => resequencer.hold(now, order, order.number, bytes),
+        }
+        out.extend(std::iter::from_fn(|| resequencer.poll()));
+        out
+    }
+
+    #[test]
+    fn packets_wait_for_those_before_them_and_for_no_other_flow() {
+        let mut it = Resequencer::default();
+        assert_eq!(arrive(&mut it, at(0), order(7, 1), 100), [0; 0], "the first one is under way");
+        assert_eq!(arrive(&mut it, at(1), order(7, 2), 100), [0; 0]);
+        assert_eq!(arrive(&mut it, at(2), order(8, 0), 100), [0]);
+        assert_eq!(arrive(&mut it, at(3), order(7, 0), 100), [0, 1, 2]);
+        assert_eq!((it.held_bytes(), it.poll_timeout()), (0, None));
+        assert_eq!((it.stats().held, it.stats().waited_us), (2, 5000));
+    }
+
+    #[test]
+    fn a_packet_that_does_not_come_is_waited_for_so_long_and_passed_on_when_it_comes() {
+        let mut it = Resequencer::default();
+        assert_eq!(arrive(&mut it, at(0), order(7, 0), 100), [0]);
+        assert_eq!(arrive(&mut it, at(10), order(7, 2), 100), [0; 0]);
+        assert_eq!(arrive(&mut it, at(50), order(7, 4), 100), [0; 0]);
+        assert_eq!(it.poll_timeout(), Some(at(210)));
+        it.handle_timeout(at(209));
+        assert_eq!(it.poll(), None);
+        it.handle_timeout(at(210));
+        assert_eq!((it.poll(), it.poll()), (Some(2), None));
+        assert_eq!(it.poll_timeout(), Some(at(250)), "3 is missing too, and noticed later");
+        assert_eq!(arrive(&mut it, at(220), order(7, 1), 100), [1], "late");
+        assert_eq!(arrive(&mut it, at(230), order(7, 3), 100), [3, 4]);
+        assert_eq!((it.stats().late, it.stats().given_up), (1, 1));
+    }
+
+    #[test]
+    fn an_end_that_comes_up_later_begins_with_what_comes_first() {
+        let mut it = Resequencer::default();
+        assert_eq!(arrive(&mut it, at(0), order(7, 5000), 100), [5000]);
+        assert_eq!(arrive(&mut it, at(0), order(7, 4999), 100), [4999]);
+        assert_eq!(arrive(&mut it, at(0), order(7, 5001), 100), [5001]);
+        assert_eq!(arrive(&mut it, at(0), order(9, u32::MAX), 100), [u32::MAX]);
+        assert_eq!(arrive(&mut it, at(0), order(9, 1), 100), [0; 0]);
+        assert_eq!(arrive(&mut it, at(0), order(9, 0), 100), [0, 1]);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_whatever_a_peer_sends() {
+        let mut random = Rng::new(3, "resequencer");
+        let mut it = Resequencer::default();
+        let (mut sent, mut out) = (0_u64, 0_u64);
+        for step in 0..60_000_u64 {
+            let now = at(step / 100);
+            let order = Order {
+                space: random.below(200) as u32,
+                bucket: random.below(3) as u16,
+                number: random.next_u64() as u32,
+            };
+            sent += 1;
+            out += arrive(&mut it, now, order, 60_000).len() as u64;
+            assert!(it.held_bytes() <= Resequencer::<u32>::MAX_BYTES);
+            it.handle_timeout(now);
+            out += std::iter::from_fn(|| it.poll()).count() as u64;
+            assert!(it.poll_timeout().is_none_or(|deadline| deadline > now));
+        }
+        it.handle_timeout(at(10_000));
+        out += std::iter::from_fn(|| it.poll()).count() as u64;
+        assert_eq!((out, it.held_bytes(), it.spaces.len()), (sent, 0, 64), "nothing is lost");
+    }
+
+    /// Three paths, each in order, with delays that vary: what arrives is what was sent, in order in each flow.
+    #[test]
+    fn order_holds_over_paths_that_overtake_each_other() {
+        const MAX_DELAY_MS: u64 = 100;
+        for seed in 0..200 {
+            let mut random = Rng::new(seed, "resequencer");
+            let mut arrivals: Vec<(u64, Order)> = Vec::new();
+            let (mut numbers, mut earliest) = ([0; 3], [0; 3]);
+            for ms in 0..300 {
+                let [flow, path] = [(); 2].map(|()| random.below(3) as usize);
+                earliest[path] = (ms + random.below(MAX_DELAY_MS)).max(earliest[path]);
+                arrivals.push((earliest[path], order(flow as u16, numbers[flow])));
+                numbers[flow] += 1;
+            }
+            arrivals.sort_by_key(|(at, _)| *at);
+            let mut it = Resequencer::default();
+            let mut got: [Vec<u32>; 3] = Default::default();
+            for (ms, order) in arrivals {
+                it.handle_timeout(at(ms));
+                assert_eq!(it.poll(), None, "no packet was missing for so long");
+                got[usize::from(order.bucket)].extend(arrive(&mut it, at(ms), order, 1000));
+            }
+            for (got, sent) in got.iter().zip(numbers) {
+                assert!(got.iter().copied().eq(0..sent), "seed {seed}: {got:?}");
+            }
+            assert_eq!((it.held_bytes(), it.stats().late, it.stats().given_up), (0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn numbers_go_on_behind_the_largest() {
+        let mut it = Resequencer::default();
+        assert_eq!(arrive(&mut it, at(0), order(7, u32::MAX - 1), 100), [u32::MAX - 1]);
+        assert_eq!(arrive(&mut it, at(0), order(7, 1), 100), [0; 0]);
+        assert_eq!(arrive(&mut it, at(0), order(7, 0), 100), [0; 0]);
+        assert_eq!(arrive(&mut it, at(0), order(7, u32::MAX), 100), [u32::MAX, 0, 1]);
+    }
+}
