@@ -112,7 +112,7 @@ pub struct ClassSpec {
     /// The code point of the group's outer packets; 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<Dscp>,
-    /// Which paths to a peer that has several it takes: "spread", "bonded", "lowest-delay", "most-capacity", or names of paths, the first
+    /// Which paths to a peer that has several it takes: "spread", "bonded", "duplicate", "lowest-delay", "most-capacity", or names of paths, the first
     /// that works; "spread".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paths: Option<OneOrMany<Name>>,

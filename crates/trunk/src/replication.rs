@@ -35,11 +35,11 @@ impl SequenceNumber {
     }
 }
 
-/// Which packets of one class are sent twice: those on paths that lose packets, as long as the copies are a small part of what the path
-/// carries.
+/// Which packets of one class are sent twice: all, or those on paths that lose packets, as long as the copies are a small part of what
+/// the path carries.
 #[derive(Debug, Clone)]
 pub(crate) struct Replication {
-    /// By lane of the class, the bytes a second that copies of what it carries may have.
+    /// By lane of the class, the bytes a second that copies of what it carries may have; empty where all packets are sent twice.
     rates: Vec<f64>,
     /// Bytes that they may have now.
     credit: f64,
@@ -60,18 +60,24 @@ impl Replication {
         Replication { rates: vec![0.0; lanes], credit: 0.0, updated: Instant::ZERO }
     }
 
+    /// Every packet is sent twice.
+    pub(crate) fn of_all() -> Self {
+        Self::new(0)
+    }
+
     /// Takes what is known of the path of the lane in this place.
     pub(crate) fn handle_path(&mut self, place: usize, path: PathSummary) {
+        let Some(rate) = self.rates.get_mut(place) else { return };
         let part = path.capacity.map_or(Self::UNKNOWN.bits_per_second() as f64, |capacity| {
             capacity.bits_per_second() as f64 * Self::PART
         });
-        self.rates[place] = if path.loses { part / 8.0 } else { 0.0 };
+        *rate = if path.loses { part / 8.0 } else { 0.0 };
     }
 
     /// Whether a packet of so many bytes on the lane in this place is to be sent over another one too.
     #[inline]
     pub(crate) fn takes(&mut self, now: Instant, place: usize, bytes: usize) -> bool {
-        let rate = self.rates[place];
+        let Some(rate) = self.rates.get(place).copied() else { return true };
         if rate <= 0.0 {
             return false;
         }
@@ -160,7 +166,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        ClassSettings, Label, LaneGroup, LaneId, Offered, Packet, PacketStore, Poll, Transmitter, TrunkPlan,
+        ClassSettings, Label, LaneGroup, LaneId, Offered, Packet, PacketStore, PathConditions, PathPolicy,
+        PathSettings, Poll, Transmitter, TrunkPlan,
     };
 
     #[test]
@@ -334,5 +341,24 @@ mod tests {
         assert_eq!(offer(&mut transmitter, Whole(bytes, 2), &mut store), once, "a super-packet");
         assert_eq!(offer(&mut transmitter, tcp(1000, 100), &mut store), Offered::QueuedFor(0b11));
         assert_eq!(offer(&mut transmitter, tcp(1100, 100), &mut store), once, "no memory for another copy");
+    }
+
+    #[test]
+    fn the_copy_takes_another_path_that_works_where_flows_take_one() {
+        let class = ClassSettings::new("all", Vec::new(), Settings::default(), 0);
+        let class = ClassSettings { replicates: true, paths: PathPolicy::LowestDelay, ..class };
+        let path = |name: &str| PathSettings { name: name.into(), backup: false };
+        let plan = TrunkPlan::new(vec![class], vec![LaneGroup::new("all", 1)])
+            .on_paths(vec![path("dsl"), path("lte")]);
+        let (mut transmitter, mut store) = (Transmitter::new(plan, 64, 1), Store(usize::MAX));
+        let loses = PathSummary { capacity: Some(Rate::from_mbit(100.0)), loses: true };
+        transmitter.handle_path(Instant::from_millis(1000), LaneId(0), loses, None);
+        for (up, seq, expected) in
+            [(0b11, 0, Offered::QueuedFor(0b11)), (0b01, 100, Offered::Queued(LaneId(0)))]
+        {
+            let conditions = [PathConditions::default(); 2];
+            transmitter.handle_paths(Instant::from_millis(1000), up, &conditions, |_, _| None, drop);
+            assert_eq!(offer(&mut transmitter, tcp(seq, 100), &mut store), expected, "{up:b} are up");
+        }
     }
 }

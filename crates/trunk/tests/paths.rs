@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{Whole, class, next, offer, segment, transmitter};
 use trunkline_trunk::{
-    ClassId, ClassOnPaths, ClassSettings, LaneGroup, LaneId, Offered, PathConditions, PathPolicy,
-    PathSettings, Transmitter, TrunkPlan,
+    ClassId, ClassOnPaths, ClassSettings, Label, LaneGroup, LaneId, Offered, PacketStore, PathConditions,
+    PathPolicy, PathSettings, Poll, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -193,4 +193,43 @@ fn a_path_that_is_learnt_later_leaves_the_first_as_it_is() {
     transmitter.handle_paths(at(30), 0b1111, &conditions([false; 2]), own, drop);
     transmitter.reconfigure(at(40), one, |packet| panic!("{packet:?}"));
     assert_eq!(transmitter.backlog(ClassId(0)).0, 20);
+}
+
+/// The numbers of what waits for a lane; `None` of a packet that goes once.
+fn numbers(transmitter: &mut Transmitter<Whole>, lane: u8) -> Vec<Option<u32>> {
+    let mut numbers = Vec::new();
+    loop {
+        match transmitter.poll_transmit(at(0), LaneId(lane), &mut (1 << 20), drop) {
+            Poll::Labelled(Label::Number(number), _) => numbers.push(Some(number.number)),
+            Poll::Packet(_) => numbers.push(None),
+            _ => return numbers,
+        }
+    }
+}
+
+struct Copies;
+
+impl PacketStore<Whole> for Copies {
+    fn copy(&mut self, packet: &Whole) -> Option<Whole> {
+        Some(packet.clone())
+    }
+
+    fn release(&mut self, _: Whole) {}
+}
+
+#[test]
+fn duplicated_packets_take_the_fastest_path_and_another_that_works() {
+    let mut transmitter = transmitter(plan(1, PathPolicy::Duplicate));
+    let offer = |transmitter: &mut Transmitter<Whole>, silent, seq| {
+        transmitter.handle_paths(at(0), 0b11, &conditions(silent), own, drop);
+        let packet = segment(1, seq, 1000);
+        transmitter.handle_packet(at(0), &packet.headers(), packet, Copies)
+    };
+    for seq in [1, 1001] {
+        assert_eq!(offer(&mut transmitter, [false; 2], seq), Offered::QueuedFor(0b11));
+    }
+    let both = [0, 1].map(|lane| numbers(&mut transmitter, lane));
+    assert!(both[0] == both[1] && both[0].len() == 2 && both[0].iter().all(Option::is_some), "{both:?}");
+    assert_eq!(offer(&mut transmitter, [true, false], 2001), Offered::Queued(LaneId(1)));
+    assert_eq!(offer(&mut transmitter, [false, true], 3001), Offered::Queued(LaneId(0)));
 }

@@ -19,7 +19,7 @@ use trunkline_testbed::scene::{
     Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, SceneSettings, Wan,
 };
 use trunkline_testbed::traffic::{BulkSettings, EchoServer, PingSettings, Stop, TcpSink, bulk, ping};
-use trunkline_units::Rate;
+use trunkline_units::{Rate, Rng};
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// The far end of the second link, and the near one.
@@ -217,6 +217,35 @@ fn flows_over_bonded_paths_go_on_over_the_other_when_one_falls_silent() {
         "flows_over_bonded_paths_go_on_over_the_other_when_one_falls_silent",
         &one_class("paths = \"bonded\""),
     );
+}
+
+/// Each packet takes two paths, of which one is cut: nobody waits until that is noticed.
+#[test]
+fn duplicated_packets_arrive_while_one_of_the_paths_is_cut() {
+    if !privilege::available("duplicated_packets_arrive_while_one_of_the_paths_is_cut") {
+        return;
+    }
+    let mut scene = Scene::new(Wan::Emulated(emulated(20.0))).expect("a scene");
+    let second = second_link(&mut scene, &emulated(20.0));
+    let links = [scene.link().expect("an emulated link"), second];
+    let gateways = scene.start_gateways(&one_class("paths = \"duplicate\"")).expect("gateways");
+    use_both(&gateways, PATHS);
+    let (lateness, calls) = (Lateness::watch(), Calls::start(&scene));
+    for link in &links {
+        std::thread::sleep(Duration::from_millis(500));
+        link.cut();
+        std::thread::sleep(Duration::from_millis(700));
+        link.restore();
+        wait_for("both paths again", LIMIT, &gateways, || states(&gateways, Gateway::T1) == ["up", "up"]);
+    }
+    let gaps = calls.gaps();
+    println!("longest time without a datagram of each flow: {gaps:.0?}");
+    lateness.assert_within(
+        "without a datagram",
+        *gaps.iter().max().expect("flows"),
+        Duration::from_millis(60),
+    );
+    assert!(peer(&gateways, Gateway::T2).received.duplicates > 100);
 }
 
 /// One flow of numbered datagrams that no path carries alone, over paths of 20 and of 60 ms.
@@ -507,6 +536,50 @@ fn pings_beside_bulk_on_bonded_paths_measured() {
     }
 }
 
+/// What one flow gets between sites that two links of such rates (Mbit/s) and round-trip times (ms) join: over the first alone, or with a
+/// policy over both.
+fn one_flow_over([first, second]: [(f64, u64); 2], policy: Option<&str>, after_s: u64) -> f64 {
+    let link = |(mbit, rtt): (f64, u64)| {
+        let rtt = Duration::from_millis(rtt);
+        DuplexSettings::wide_area(Rate::from_mbit(mbit), rtt, Duration::from_millis(50))
+    };
+    let wan = Wan::Emulated(link(first));
+    let settings = SceneSettings { site_offloads: Offloads::On, ..SceneSettings::new(wan) };
+    let mut scene = Scene::build(&settings).expect("a scene");
+    second_link(&mut scene, &link(second));
+    let paths = policy.map_or(String::new(), |policy| format!("paths = \"{policy}\""));
+    let gateways = scene.start_gateways(&one_class(&paths)).expect("gateways");
+    if policy.is_some() {
+        use_both(&gateways, PATHS);
+    }
+    one_flow(&scene, after_s)
+}
+
+/// One flow over pairs of paths that nobody chose: `SEED` and the number of `PAIRS` are variables of the environment.
+#[test]
+#[ignore = "a measurement for a quiet machine"]
+fn one_flow_over_random_pairs_of_paths_measured() {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let mut random = Rng::new(number("SEED", 1), "pairs");
+    for pair in 0..number("PAIRS", 10) {
+        let mut path = || {
+            let mbit = 4.0 * 25_f64.powf(random.uniform());
+            ((mbit * 10.0).round() / 10.0, (5.0 * 24_f64.powf(random.uniform())) as u64)
+        };
+        let (one, other) = (path(), path());
+        let pair_of_paths = if one.0 >= other.0 { [one, other] } else { [other, one] };
+        let alone = one_flow_over(pair_of_paths, None, 10);
+        let bonded = one_flow_over(pair_of_paths, Some("bonded"), 10);
+        let [sum, ratio] = [pair_of_paths[0].0 + pair_of_paths[1].0, bonded / alone];
+        println!(
+            "{pair}: {pair_of_paths:?}: {alone:.1} alone, {bonded:.1} bonded: {ratio:.2} of it, {:.2} of the sum",
+            bonded / sum
+        );
+    }
+}
+
 /// What docs/models/bonding.md has of one flow over two paths of such rates (Mbit/s) and round-trip times (ms), beside the first of them
 /// alone. `PAIRS`, if set, names those to measure by their numbers.
 #[test]
@@ -520,29 +593,11 @@ fn one_flow_over_two_paths_measured() {
         [(60.0, 10), (16.0, 30)],
     ];
     let wanted = std::env::var("PAIRS").unwrap_or_else(|_| "012".to_owned());
-    for (number, [first, second]) in pairs.into_iter().enumerate() {
+    for (number, pair) in pairs.into_iter().enumerate() {
         if !wanted.contains(&number.to_string()) {
             continue;
         }
-        let measure = |policy: Option<&str>| {
-            let link = |(mbit, rtt): (f64, u64)| {
-                let rtt = Duration::from_millis(rtt);
-                DuplexSettings::wide_area(Rate::from_mbit(mbit), rtt, Duration::from_millis(50))
-            };
-            let wan = Wan::Emulated(link(first));
-            let settings = SceneSettings { site_offloads: Offloads::On, ..SceneSettings::new(wan) };
-            let mut scene = Scene::build(&settings).expect("a scene");
-            second_link(&mut scene, &link(second));
-            let paths = policy.map_or(String::new(), |policy| format!("paths = \"{policy}\""));
-            let gateways = scene.start_gateways(&one_class(&paths)).expect("gateways");
-            if policy.is_some() {
-                use_both(&gateways, PATHS);
-            }
-            one_flow(&scene, 15)
-        };
-        let (alone, bonded) = (measure(None), measure(Some("bonded")));
-        println!(
-            "{first:?} and {second:?}: {alone:.1} Mbit/s over the first alone, {bonded:.1} over both bonded"
-        );
+        let [alone, bonded] = [None, Some("bonded")].map(|policy| one_flow_over(pair, policy, 15));
+        println!("{pair:?}: {alone:.1} Mbit/s over the first alone, {bonded:.1} over both bonded");
     }
 }

@@ -34,7 +34,7 @@ const MAX_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::
 /// The word for refusing in `flows.over`, which therefore names no class.
 const REFUSE: &str = "refuse";
 const PATHS: &str =
-    "\"spread\", \"bonded\", \"lowest-delay\", \"most-capacity\", or a list of names of paths";
+    "\"spread\", \"bonded\", \"duplicate\", \"lowest-delay\", \"most-capacity\", or a list of names of paths";
 const OVER: &str = "\"refuse\" or the name of another class";
 
 /// What differs between a site and an experiment.
@@ -77,7 +77,7 @@ impl Resolver<'_> {
             let rules = self.rules(&at, spec);
             let group = memberships[place];
             let class = self.class(&at, spec, rules, &paths);
-            check_bonding(&at, spec, &class.paths, groups[group].transport);
+            check_paths(&at, spec, &class.paths, groups[group].transport);
             let filters_retransmissions = class.filters_retransmissions && groups[group].is_reliable();
             // What other lanes than those that go by their path make of the word is one lane.
             let replicates = spec.replicate == Some(true) && groups[group].lanes > 1;
@@ -149,9 +149,10 @@ impl Resolver<'_> {
 }
 
 /// The words for ways to choose among paths, which therefore name none.
-pub const PATH_POLICIES: [(&str, PathPolicy); 4] = [
+pub const PATH_POLICIES: [(&str, PathPolicy); 5] = [
     ("spread", PathPolicy::Spread),
     ("bonded", PathPolicy::Bonded),
+    ("duplicate", PathPolicy::Duplicate),
     ("lowest-delay", PathPolicy::LowestDelay),
     ("most-capacity", PathPolicy::MostCapacity),
 ];
@@ -183,21 +184,21 @@ impl Resolver<'_> {
     }
 }
 
-/// Packets of bonded paths are put in order behind lanes that deliver in order and repair losses. Each travels once.
-fn check_bonding(at: &At<'_>, spec: &ClassSpec, paths: &PathPolicy, transport: Transport) {
-    if *paths != PathPolicy::Bonded {
+/// What takes several paths at once needs lanes that deliver in order, repair losses and carry labels.
+fn check_paths(at: &At<'_>, spec: &ClassSpec, paths: &PathPolicy, transport: Transport) {
+    if !matches!(paths, PathPolicy::Bonded | PathPolicy::Duplicate) {
         return;
     }
     if transport != Transport::Tcp {
         at.key("paths").report(
-            "is \"bonded\", and the class's lanes are not all over TCP",
+            format!("is \"{paths}\", and the class's lanes are not all over TCP"),
             "other paths, or transport = \"tcp\"",
         );
     }
     if spec.replicate == Some(true) {
         at.key("replicate").report(
-            "is true, and the class's paths are bonded",
-            "false, or other paths: a packet of a bonded class travels once",
+            format!("is true, and the class's paths are \"{paths}\""),
+            "false, or other paths: these say which packets are sent twice",
         );
     }
 }

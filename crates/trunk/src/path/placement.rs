@@ -12,6 +12,7 @@
 //!
 //! While no path works nothing changes: what waits stays where it is.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,22 @@ pub enum PathPolicy {
     Named(Vec<Arc<str>>),
     /// All at once, each packet on the one by which it is there first: [`bonding`](crate::bonding).
     Bonded,
+    /// The one with the lowest round-trip time, and a copy of each packet on another one.
+    Duplicate,
+}
+
+/// The word for it, or the names.
+impl fmt::Display for PathPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Spread => "spread",
+            Self::LowestDelay => "lowest-delay",
+            Self::MostCapacity => "most-capacity",
+            Self::Bonded => "bonded",
+            Self::Duplicate => "duplicate",
+            Self::Named(names) => return f.write_str(&names.join(", ")),
+        })
+    }
 }
 
 /// One of the paths to a peer, as a plan has it.
@@ -123,7 +140,7 @@ impl Placement {
             _ => Vec::new(),
         };
         let rule = match policy {
-            PathPolicy::LowestDelay => Rule::LowestDelay,
+            PathPolicy::LowestDelay | PathPolicy::Duplicate => Rule::LowestDelay,
             PathPolicy::MostCapacity => Rule::MostCapacity,
             PathPolicy::Named(_) if !named.is_empty() => Rule::First,
             PathPolicy::Spread | PathPolicy::Named(_) | PathPolicy::Bonded => Rule::All,

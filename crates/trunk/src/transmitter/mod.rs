@@ -402,11 +402,13 @@ impl<P: Packet> Transmitter<P> {
         if self.edge_queues[index].bond.is_some() {
             return None;
         }
-        // On another path, if there are several.
-        let step = if self.plan.path_count() > 1 { state.lanes / self.plan.path_count() } else { 1 };
-        let (place, other) = (index - state.first, (index - state.first + step) % state.lanes);
-        let is_open = other != place && state.paths.as_ref().is_none_or(|paths| paths.is_open(other));
-        if !is_open || entry.packet.segments() > 1 || !replication.takes(now, place, entry.packet.bytes()) {
+        let place = index - state.first;
+        let other = match &state.paths {
+            Some(paths) => paths.place_of_copy(place)?,
+            None => (place + 1) % state.lanes,
+        };
+        let is_single = other != place && entry.packet.segments() == 1;
+        if !is_single || !replication.takes(now, place, entry.packet.bytes()) {
             return None;
         }
         let other = state.first + other;
@@ -532,15 +534,14 @@ impl<P: Packet> Transmitter<P> {
                     state.undelivered.push(entry.flow, range.end);
                 }
             }
-            let label = if let Some(bond) = &mut edge_queue.bond {
+            if let Some(bond) = &mut edge_queue.bond {
                 bond.handle_sent(now, lane.0, bytes);
-                Label::Order(self.numbering.next(space(self.seed), entry.hash))
-            } else if let Some(number) = entry.number {
-                Label::Number(SequenceNumber { space: space(self.seed), number })
-            } else {
-                return Poll::Packet(entry.packet);
-            };
-            return Poll::Labelled(label, entry.packet);
+                let order = self.numbering.next(space(self.seed), entry.hash);
+                return Poll::Labelled(Label::Order(order), entry.packet);
+            }
+            let Some(number) = entry.number else { return Poll::Packet(entry.packet) };
+            let number = SequenceNumber { space: space(self.seed), number };
+            return Poll::Labelled(Label::Number(number), entry.packet);
         }
         Poll::Nothing
     }

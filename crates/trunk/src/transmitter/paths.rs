@@ -7,7 +7,7 @@ use trunkline_units::{Instant, Rate};
 
 use super::edge_queue::{Dropping, EdgeQueue};
 use super::{Packet, Transmitter};
-use crate::path::{ClassOnPaths, PathHealth, PathPolicy, PathView, Placement};
+use crate::path::{ClassOnPaths, PathHealth, PathPolicy, PathSet, PathView, Placement};
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
 /// What the owner of a transmitter knows of a path.
@@ -30,6 +30,8 @@ pub(super) struct ClassPaths {
     on_each: usize,
     /// Whether its flows take all paths that are open at once: its edge queues are not those of a path.
     is_bonded: bool,
+    /// The paths that the policy allows now.
+    allowed: PathSet,
 }
 
 impl ClassPaths {
@@ -41,6 +43,7 @@ impl ClassPaths {
             views: vec![PathView::default(); count],
             on_each: usize::from(plan.groups[class.group].lanes) / count,
             is_bonded: class.paths == PathPolicy::Bonded,
+            allowed: 0,
         })
     }
 
@@ -58,6 +61,15 @@ impl ClassPaths {
     /// The lanes on a path, by their places in the class.
     const fn lanes(&self, path: usize) -> Range<usize> {
         path * self.on_each..(path + 1) * self.on_each
+    }
+
+    /// The lane for a copy of what the lane in this place of the class carries: that in its place on the next path that is allowed.
+    #[inline]
+    pub(super) fn place_of_copy(&self, place: usize) -> Option<usize> {
+        let (own, paths) = (place / self.on_each, self.views.len());
+        let others = (1..paths).map(|step| (own + step) % paths);
+        let other = others.into_iter().find(|path| self.allowed & 1 << path != 0)?;
+        Some(other * self.on_each + place % self.on_each)
     }
 
     /// The lanes among which a flow without one gets its lane; `flows` gives the active flows of a lane.
@@ -132,6 +144,8 @@ impl<P: Packet> Transmitter<P> {
             let on = may_be_handed_over.then(|| on_paths(of_class, &self.edge_queues[own.clone()])).flatten();
             let assigned = on.and_then(|on| hand_over(settings, on));
             let closes = of_class.placement.update(now, &of_class.views, assigned);
+            of_class.allowed =
+                of_class.placement.choice(&of_class.views).map_or(of_class.allowed, |choice| choice.allowed);
             if of_class.is_bonded {
                 let open = of_class.placement.target();
                 for edge_queue in &mut self.edge_queues[own] {

@@ -96,7 +96,11 @@ impl<P: Packet> Transmitter<P> {
             self.classes.push(ClassState {
                 first,
                 lanes: lanes.len(),
-                replication: class.replicates.then(|| Replication::new(lanes.len())),
+                replication: if class.paths == PathPolicy::Duplicate && self.plan.path_count() > 1 {
+                    Some(Replication::of_all())
+                } else {
+                    class.replicates.then(|| Replication::new(lanes.len()))
+                },
                 in_use: is_adaptive.then(|| in_use(&class.name, lanes.len())),
                 paths,
                 admission,

@@ -10,7 +10,7 @@ use trunkline_gateway::config::{self, Config};
 use trunkline_gateway::preflight;
 use trunkline_schema::count;
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{ClassSettings, LaneGroup, Over, Transport};
+use trunkline_trunk::{ClassSettings, LaneGroup, Over, PathPolicy, Transport};
 
 use crate::cli::FileReportArguments;
 use crate::failure::Failure;
@@ -276,6 +276,8 @@ fn treatment(config: &Config, class: &ClassSettings) -> String {
     parts.extend(class.max_wait.map(|wait| format!("dropped after {wait:?}")));
     parts.extend((!class.filters_retransmissions).then(|| "retransmissions not filtered".to_owned()));
     parts.extend(class.replicates.then(|| "sent over two lanes on a path that loses packets".to_owned()));
+    let several = config.peers.iter().any(|peer| peer.paths.len() > 1);
+    parts.extend((several || class.paths != PathPolicy::Spread).then(|| format!("paths {}", class.paths)));
     let compresses = config.lane_group(class).compression == Compression::On;
     parts.extend((!compresses).then(|| "headers not compressed".to_owned()));
     parts.join(", ")

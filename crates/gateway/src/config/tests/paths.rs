@@ -98,19 +98,25 @@ fn classes_choose_paths_by_a_word_or_by_names() {
     for (text, expected) in [
         ("\"spread\"", PathPolicy::Spread),
         ("\"bonded\"", PathPolicy::Bonded),
+        ("\"duplicate\"", PathPolicy::Duplicate),
         ("\"lowest-delay\"", PathPolicy::LowestDelay),
         ("\"most-capacity\"", PathPolicy::MostCapacity),
         ("\"lte\"", named(&["lte"])),
         ("[\"lte\", \"dsl\"]", named(&["lte", "dsl"])),
     ] {
         assert_eq!(policy(text), expected, "{text}");
+        assert!(matches!(expected, PathPolicy::Named(_)) || text == format!("\"{expected}\""), "{expected}");
     }
     for (text, problem) in [
         ("[]", "is an empty list"),
         ("[\"dsl\", \"spread\"]", "\"spread\" stands alone"),
         ("[\"dsl\", \"dsl\"]", "\"dsl\" is there twice"),
         ("\"bonded\"\ntransport = \"quic\"", "is \"bonded\", and the class's lanes are not all over TCP"),
-        ("\"bonded\"\nreplicate = true", "is true, and the class's paths are bonded"),
+        (
+            "\"duplicate\"\ntransport = \"auto\"",
+            "is \"duplicate\", and the class's lanes are not all over TCP",
+        ),
+        ("\"bonded\"\nreplicate = true", "is true, and the class's paths are \"bonded\""),
         ("\"fibre\"", "a path \"fibre\" that no peer has; allowed: dsl, lte"),
     ] {
         let mistake = error(&class(text));
