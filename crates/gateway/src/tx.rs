@@ -239,10 +239,8 @@ impl Sender {
 
     /// A packet for the peer at `index` waits for these lanes, a bit each.
     #[inline]
-    fn handle_queued(&mut self, now: Instant, index: usize, mut lanes: u32) {
-        while lanes != 0 {
-            let lane = LaneId(lanes.trailing_zeros() as u8);
-            lanes &= lanes - 1;
+    fn handle_queued(&mut self, now: Instant, index: usize, lanes: u32) {
+        for lane in LaneId::of_set(lanes) {
             let peer = &mut self.peers[index];
             match &peer.lanes[lane.index()] {
                 Some(slot) if !slot.full => mark(&mut self.dirty_peers, peer, index, lane),

@@ -277,4 +277,13 @@ impl LaneId {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// The lanes of a set, a bit each, the first one first.
+    pub fn of_set(mut set: u32) -> impl Iterator<Item = LaneId> {
+        std::iter::from_fn(move || {
+            let lane = (set != 0).then(|| LaneId(set.trailing_zeros() as u8))?;
+            set &= set - 1;
+            Some(lane)
+        })
+    }
 }

@@ -1,6 +1,6 @@
 //! `[[peers.paths]]`: the paths to a peer, and what no two of them may share.
 
-use trunkline_schema::{At, PATH_POLICIES};
+use trunkline_schema::At;
 use trunkline_trunk::{PathPolicy, TrunkPlan};
 
 use super::file::PathTable;
@@ -38,7 +38,7 @@ fn path(table: PathTable) -> PathConfig {
 }
 
 fn check(path: &PathConfig, before: &[PathConfig], of_peer: Option<&Endpoint>, at: &At<'_>) {
-    if PATH_POLICIES.iter().any(|(word, _)| *word == path.name) {
+    if PathPolicy::WORDS.iter().any(|(word, _)| *word == path.name) {
         at.key("name").report("is a word for the paths of classes", "another name");
     }
     if before.iter().any(|other| other.name == path.name) {

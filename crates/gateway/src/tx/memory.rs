@@ -137,8 +137,8 @@ impl Sender {
                 continue;
             }
             let lanes = peer.absent_lanes();
-            for lane in (0..peer.lanes.len() as u8).filter(|lane| lanes & (1 << lane) != 0) {
-                peer.transmitter.expire(now, LaneId(lane), oldest, |packet| pool.release(packet));
+            for lane in LaneId::of_set(lanes) {
+                peer.transmitter.expire(now, lane, oldest, |packet| pool.release(packet));
             }
             let gone_for_long = SWEEP * peer.presence.sweeps >= MAX_WAIT;
             if gone_for_long && peer.transmitter.flow_table().1 > ABSENT_FLOWS {

@@ -174,7 +174,7 @@ impl Sender {
             if moved == 0 {
                 continue;
             }
-            for lane in (0..peer.lanes.len() as u8).filter(|lane| moved & 1 << lane != 0).map(LaneId) {
+            for lane in LaneId::of_set(moved) {
                 if peer.lanes[lane.index()].as_ref().is_some_and(|slot| !slot.full) {
                     mark(&mut self.dirty_peers, peer, index, lane);
                 }

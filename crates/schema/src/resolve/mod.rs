@@ -33,8 +33,6 @@ const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 const MAX_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 /// The word for refusing in `flows.over`, which therefore names no class.
 const REFUSE: &str = "refuse";
-const PATHS: &str =
-    "\"spread\", \"bonded\", \"duplicate\", \"lowest-delay\", \"most-capacity\", or a list of names of paths";
 const OVER: &str = "\"refuse\" or the name of another class";
 
 /// What differs between a site and an experiment.
@@ -148,33 +146,24 @@ impl Resolver<'_> {
     }
 }
 
-/// The words for ways to choose among paths, which therefore name none.
-pub const PATH_POLICIES: [(&str, PathPolicy); 5] = [
-    ("spread", PathPolicy::Spread),
-    ("bonded", PathPolicy::Bonded),
-    ("duplicate", PathPolicy::Duplicate),
-    ("lowest-delay", PathPolicy::LowestDelay),
-    ("most-capacity", PathPolicy::MostCapacity),
-];
-
 impl Resolver<'_> {
     fn paths(&self, at: &At<'_>, given: Option<&OneOrMany<Name>>) -> PathPolicy {
         let Some(OneOrMany(words)) = given else { return PathPolicy::default() };
         if !self.paths {
             at.report("is given, and there is one path here", "no paths");
         }
-        let policy = |word: &Name| PATH_POLICIES.into_iter().find(|(known, _)| *known == word.0);
+        let policy = |word: &Name| PathPolicy::WORDS.into_iter().find(|(known, _)| *known == word.0);
         if let [word] = &words[..]
             && let Some((_, policy)) = policy(word)
         {
             return policy;
         }
         if words.is_empty() {
-            at.report("is an empty list", PATHS);
+            at.report("is an empty list", path_words());
         }
         for (place, word) in words.iter().enumerate() {
             if policy(word).is_some() {
-                at.index(place).report(format!("{:?} stands alone", word.0), PATHS);
+                at.index(place).report(format!("{:?} stands alone", word.0), path_words());
             } else if words[..place].contains(word) {
                 at.index(place).report_plain(format!("{:?} is there twice", word.0));
             }
@@ -182,6 +171,12 @@ impl Resolver<'_> {
         let names = words.iter().filter(|word| policy(word).is_none());
         PathPolicy::Named(names.map(|word| word.0.as_str().into()).collect())
     }
+}
+
+/// What `paths` may be.
+fn path_words() -> String {
+    let words = PathPolicy::WORDS.map(|(word, _)| format!("{word:?}"));
+    format!("{}, or a list of names of paths", words.join(", "))
 }
 
 /// What takes several paths at once needs lanes that deliver in order, repair losses and carry labels.

@@ -222,9 +222,7 @@ impl Trunks {
         match own.transmitter.handle_packet(net.now, &headers, packet, Copies) {
             Offered::Queued(lane) => self.serve(net, half, lane),
             Offered::QueuedFor(lanes) => {
-                for lane in (0..u32::BITS as u8).filter(|lane| lanes & 1 << lane != 0) {
-                    self.serve(net, half, LaneId(lane));
-                }
+                LaneId::of_set(lanes).for_each(|lane| self.serve(net, half, lane));
             }
             Offered::Dropped => {}
             Offered::Refused(packet) => {

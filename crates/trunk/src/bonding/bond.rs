@@ -71,6 +71,10 @@ impl Bond {
         self.lanes.iter().find(|known| known.lane == lane)
     }
 
+    fn get_mut(&mut self, lane: u8) -> Option<&mut BondedLane> {
+        self.lanes.iter_mut().find(|known| known.lane == lane)
+    }
+
     fn usable(&self) -> impl Iterator<Item = &BondedLane> {
         self.lanes.iter().filter(|lane| lane.is_usable)
     }
@@ -95,7 +99,7 @@ impl Bond {
 
     /// Takes the state of a lane; that of all of them together.
     pub(crate) fn handle_snapshot(&mut self, lane: u8, snapshot: &LaneSnapshot) -> LaneSnapshot {
-        if let Some(known) = self.lanes.iter_mut().find(|known| known.lane == lane) {
+        if let Some(known) = self.get_mut(lane) {
             known.handle_snapshot(snapshot);
         }
         let rate: u64 = self.usable().filter_map(|lane| lane.rate).map(Rate::bits_per_second).sum();
@@ -111,7 +115,7 @@ impl Bond {
     #[inline(never)]
     pub(crate) fn handle_sent(&mut self, now: Instant, lane: u8, bytes: usize) {
         self.now = now;
-        if let Some(known) = self.lanes.iter_mut().find(|known| known.lane == lane) {
+        if let Some(known) = self.get_mut(lane) {
             known.sent += bytes as u64;
             known.sent_at = Some(now);
         }

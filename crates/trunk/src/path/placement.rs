@@ -49,15 +49,23 @@ pub enum PathPolicy {
 /// The word for it, or the names.
 impl fmt::Display for PathPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Spread => "spread",
-            Self::LowestDelay => "lowest-delay",
-            Self::MostCapacity => "most-capacity",
-            Self::Bonded => "bonded",
-            Self::Duplicate => "duplicate",
-            Self::Named(names) => return f.write_str(&names.join(", ")),
-        })
+        let word = Self::WORDS.iter().find(|(_, policy)| policy == self).map(|(word, _)| *word);
+        match self {
+            Self::Named(names) => f.write_str(&names.join(", ")),
+            _ => f.write_str(word.unwrap_or_default()),
+        }
     }
+}
+
+impl PathPolicy {
+    /// The words for ways to choose among paths, which therefore name none.
+    pub const WORDS: [(&'static str, Self); 5] = [
+        ("spread", Self::Spread),
+        ("bonded", Self::Bonded),
+        ("duplicate", Self::Duplicate),
+        ("lowest-delay", Self::LowestDelay),
+        ("most-capacity", Self::MostCapacity),
+    ];
 }
 
 /// One of the paths to a peer, as a plan has it.
@@ -101,6 +109,8 @@ pub struct Placement {
     backups: PathSet,
     open: PathSet,
     target: PathSet,
+    /// What the policy allowed when it was known last.
+    allowed: PathSet,
     /// The path that the class is handed to, in place of those that the policy prefers.
     assigned: Option<u8>,
     /// Since when the target, as it is, lacks a path that is open and works.
@@ -149,7 +159,7 @@ impl Placement {
         let backups =
             paths.iter().enumerate().filter(|(_, path)| path.backup).map(|(path, _)| bit(path)).sum();
         let first = bit(order[0]);
-        Placement { order, rule, backups, open: first, target: first, assigned: None, narrow_since: None }
+        Placement { order, rule, backups, open: first, target: first, ..Placement::default() }
     }
 
     /// Takes on what another placement of the same class has decided, as far as its paths are the same.
@@ -187,6 +197,7 @@ impl Placement {
             self.narrow_since = None;
             return false;
         };
+        self.allowed = choice.allowed;
         let assigned = assigned.filter(|path| choice.allowed & bit((*path).into()) != 0);
         let is_handed_over = assigned.is_some() && assigned != self.assigned;
         self.assigned = assigned;
@@ -209,6 +220,11 @@ impl Placement {
     /// The paths that new flows take.
     pub const fn target(&self) -> PathSet {
         self.target
+    }
+
+    /// The paths that the policy allows; none before anything is known of them.
+    pub const fn allowed(&self) -> PathSet {
+        self.allowed
     }
 
     /// The path that the class is handed to.

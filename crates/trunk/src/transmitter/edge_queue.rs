@@ -118,7 +118,7 @@ pub(super) struct EdgeQueue<P> {
     meter: Meter,
 }
 
-impl<P> EdgeQueue<P> {
+impl<P: Packet> EdgeQueue<P> {
     /// The lanes for which its packets wait, a bit each.
     #[inline]
     pub(super) fn lanes(&self) -> u32 {
@@ -133,16 +133,11 @@ impl<P> EdgeQueue<P> {
 
     /// Whether this lane, which serves it, takes what it has to give next.
     #[inline]
-    pub(super) fn has_for(&self, lane: u8) -> bool
-    where
-        P: Packet,
-    {
+    pub(super) fn has_for(&self, lane: u8) -> bool {
         let takes = |bond: &Bond| bond.takes(lane, self.queue.stats().backlog_bytes);
         !self.queue.is_empty() && self.bond.as_ref().is_none_or(takes)
     }
-}
 
-impl<P: Packet> EdgeQueue<P> {
     pub(super) fn new(class: usize, lane: usize, place: usize, queue: Queue<Entry<P>>) -> Self {
         EdgeQueue {
             class,

@@ -7,7 +7,7 @@ use trunkline_units::{Instant, Rate};
 
 use super::edge_queue::{Dropping, EdgeQueue};
 use super::{Packet, Transmitter};
-use crate::path::{ClassOnPaths, PathHealth, PathPolicy, PathSet, PathView, Placement};
+use crate::path::{ClassOnPaths, PathHealth, PathPolicy, PathView, Placement};
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
 /// What the owner of a transmitter knows of a path.
@@ -30,8 +30,6 @@ pub(super) struct ClassPaths {
     on_each: usize,
     /// Whether its flows take all paths that are open at once: its edge queues are not those of a path.
     is_bonded: bool,
-    /// The paths that the policy allows now.
-    allowed: PathSet,
 }
 
 impl ClassPaths {
@@ -43,7 +41,6 @@ impl ClassPaths {
             views: vec![PathView::default(); count],
             on_each: usize::from(plan.groups[class.group].lanes) / count,
             is_bonded: class.paths == PathPolicy::Bonded,
-            allowed: 0,
         })
     }
 
@@ -67,8 +64,8 @@ impl ClassPaths {
     #[inline]
     pub(super) fn place_of_copy(&self, place: usize) -> Option<usize> {
         let (own, paths) = (place / self.on_each, self.views.len());
-        let others = (1..paths).map(|step| (own + step) % paths);
-        let other = others.into_iter().find(|path| self.allowed & 1 << path != 0)?;
+        let allowed = self.placement.allowed();
+        let other = (1..paths).map(|step| (own + step) % paths).find(|path| allowed & 1 << path != 0)?;
         Some(other * self.on_each + place % self.on_each)
     }
 
@@ -144,8 +141,6 @@ impl<P: Packet> Transmitter<P> {
             let on = may_be_handed_over.then(|| on_paths(of_class, &self.edge_queues[own.clone()])).flatten();
             let assigned = on.and_then(|on| hand_over(settings, on));
             let closes = of_class.placement.update(now, &of_class.views, assigned);
-            of_class.allowed =
-                of_class.placement.choice(&of_class.views).map_or(of_class.allowed, |choice| choice.allowed);
             if of_class.is_bonded {
                 let open = of_class.placement.target();
                 for edge_queue in &mut self.edge_queues[own] {
@@ -168,8 +163,8 @@ impl<P: Packet> Transmitter<P> {
         let mut flows = vec![0; self.plan.path_count()];
         for edge_queue in &mut self.edge_queues {
             let (number, lanes) = (edge_queue.active.number(now), edge_queue.lanes());
-            for lane in (0..self.lanes.len() as u8).filter(|lane| lanes & 1 << lane != 0) {
-                flows[usize::from(self.plan.path_of(LaneId(lane)).0)] += number;
+            for lane in LaneId::of_set(lanes) {
+                flows[usize::from(self.plan.path_of(lane).0)] += number;
             }
         }
         flows

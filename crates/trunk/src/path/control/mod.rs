@@ -500,9 +500,8 @@ impl PathControl {
         let [whole_base, unpaced_base] = self.delays[signal as usize].bases;
         let (whole_base, unpaced_base) = whole_base.zip(unpaced_base)?;
         let since = now - self.filter();
-        let total: f64 = self.lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum();
-        let lanes = self.lanes.iter_mut();
-        let heard = lanes.filter(|lane| lane.arrivals.mean_rate() >= total * Self::MIN_PART);
+        let least = self.least_rate();
+        let heard = self.lanes.iter_mut().filter(|lane| lane.arrivals.mean_rate() >= least);
         let delays = heard.filter_map(|lane| lane.arrivals.min_delays(signal, since));
         let longest = |[a, b]: Delays, [c, d]: Delays| [a.max(c), b.max(d)];
         // Seconds by each of the two, of the lane that has most.
@@ -604,10 +603,15 @@ impl PathControl {
         }
     }
 
+    /// What a lane must deliver to say something of the path, bit/s.
+    fn least_rate(&self) -> f64 {
+        self.lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum::<f64>() * Self::MIN_PART
+    }
+
     /// How large packets are: those of the lane that has the largest, of those that deliver.
     fn measure_packet(&mut self) {
-        let total: f64 = self.lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum();
-        let delivers = |lane: &&Lane| lane.arrivals.mean_rate() > total * Self::MIN_PART;
+        let least = self.least_rate();
+        let delivers = |lane: &&Lane| lane.arrivals.mean_rate() > least;
         let sizes = self.lanes.iter().filter(delivers).map(|lane| lane.demand.segment * 8.0 + Self::HEADERS);
         self.packet = sizes.reduce(f64::max).unwrap_or(Self::MAX_PACKET).min(Self::MAX_PACKET);
     }
