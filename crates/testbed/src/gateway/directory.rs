@@ -124,16 +124,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_goes_with_the_next_start() {
-        let parent = std::env::temp_dir();
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        // A parent of this test's own: any other test that makes a directory removes what is abandoned too.
+        let parent = Directory::new().expect("directory");
         // No process has so high an id.
-        let abandoned = parent.join(format!("{PREFIX}4294967295-0"));
-        let foreign = parent.join(format!("{PREFIX}notes"));
-        for path in [&abandoned, &foreign] {
+        let abandoned = parent.join(&format!("{PREFIX}4294967295-0"));
+        let own = parent.join(&format!("{PREFIX}{}-0", std::process::id()));
+        let foreign = parent.join(&format!("{PREFIX}notes"));
+        for path in [&abandoned, &own, &foreign] {
             fs::create_dir_all(path.join("inside")).expect("a directory");
         }
-        let own = Directory::new().expect("directory");
-        assert!(!abandoned.exists() && foreign.exists() && own.path.exists());
-        fs::remove_dir_all(foreign).expect("removed");
+        remove_abandoned(&parent.path);
+        assert!(!abandoned.exists() && own.exists() && foreign.exists());
     }
 }

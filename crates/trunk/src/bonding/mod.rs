@@ -1,7 +1,7 @@
 //! Bonded paths: the packets of one flow over all paths to a peer, delivered in order.
 //!
 //! A class whose paths are bonded has one edge queue for all paths, and each lane takes from it what is to leave next. A slower path may
-//! take a packet only if the packet would arrive later by waiting for the faster ones ([`Bond`]). Each packet gets a place in the order
+//! take a packet only if the packet would arrive later by waiting for the faster ones (`Bond`). Each packet gets a place in the order
 //! of its flow as it leaves ([`Order`]). The far end passes packets on in that order, and waits for a missing one for a bounded time
 //! ([`Resequencer`]). RFC 1990 does this with the fragments of PPP links.
 //!
