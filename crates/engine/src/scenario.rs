@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trunkline_link::LinkSettings;
-use trunkline_sim::Version;
+use trunkline_sim::{LaneSocket, Version};
 use trunkline_tcp::Settings as TcpSettings;
 use trunkline_trunk::TrunkPlan;
 use trunkline_trunk::path_tail::CellLink;
@@ -131,6 +131,8 @@ pub struct Trunk {
     pub hosts: Vec<Vec<[Option<usize>; 2]>>,
     /// TLS records.
     pub sealed: bool,
+    /// The sockets of lanes over TCP.
+    pub socket: LaneSocket,
     /// The same classes and lanes as a gateway's file has them; rules name nodes by their names.
     pub site: SiteTrunks,
 }
@@ -168,6 +170,8 @@ pub enum ProxyMode {
     PathTail([Arc<TcpSettings>; 2], Vec<Cell>),
     /// Bytes.
     ClampWindow(u64),
+    /// Packets.
+    ClampToRoom(u32),
     /// The silence after which it freezes senders.
     Freeze(Duration),
     /// Packets.

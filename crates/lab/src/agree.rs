@@ -288,8 +288,7 @@ mod tests {
 
     #[test]
     fn the_worst_factor_is_the_same_whichever_engine_is_higher() {
-        let estimate =
-            |mean| Estimate { mean, ci95: Some(0.1), min: mean, max: mean, runs: None, paper: None };
+        let estimate = |mean| Estimate { ci95: Some(0.1), ..Estimate::alone(mean) };
         let row = |ratio: f64| Row {
             point: Point::new(),
             metric: "bulk.goodput".to_owned(),

@@ -82,6 +82,8 @@ pub struct Run {
 pub struct Estimate {
     /// Mean.
     pub mean: f64,
+    /// Median.
+    pub median: f64,
     /// Half of the width of the mean's 95 % interval (Student's t); none of a single run, nor of runs that are all the same.
     pub ci95: Option<f64>,
     /// Minimum.
@@ -94,6 +96,13 @@ pub struct Estimate {
     /// What the paper has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
+}
+
+impl Estimate {
+    /// Of a single value.
+    pub const fn alone(value: f64) -> Self {
+        Estimate { mean: value, median: value, ci95: None, min: value, max: value, runs: None, paper: None }
+    }
 }
 
 /// How a claim or a published value came out.

@@ -7,10 +7,10 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::results::Estimate;
 
-/// Mean, half of its 95 % interval (from two values on), minimum and maximum. The values are finite; of none at all, everything is 0.
+/// Mean, half of its 95 % interval (from two values on), median, minimum and maximum. The values are finite; of none at all, everything is 0.
 pub fn estimate(values: &[f64]) -> Estimate {
     let Some((min, max)) = bounds(values.iter().copied()) else {
-        return Estimate { mean: 0.0, ci95: None, min: 0.0, max: 0.0, runs: None, paper: None };
+        return Estimate::alone(0.0);
     };
     let count = values.len() as f64;
     // Equal values have their own mean, whatever rounding would make of their sum.
@@ -19,7 +19,15 @@ pub fn estimate(values: &[f64]) -> Estimate {
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
         t_quantile(values.len() - 1) * (squares / (count - 1.0) / count).sqrt()
     });
-    Estimate { mean, ci95, min, max, runs: None, paper: None }
+    Estimate { ci95, median: median(values), min, max, ..Estimate::alone(mean) }
+}
+
+/// The middle value, or the mean of both in the middle.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let [low, high] = [(sorted.len() - 1) / 2, sorted.len() / 2].map(|place| sorted[place]);
+    if low == high { low } else { low.midpoint(high) }
 }
 
 /// Minimum and maximum; none of no values.
@@ -60,10 +68,16 @@ mod tests {
 
     #[test]
     fn one_value_has_no_interval_and_equal_ones_have_one_of_nothing() {
-        let alone = Estimate { mean: 3.0, ci95: None, min: 3.0, max: 3.0, runs: None, paper: None };
-        assert_eq!(estimate(&[3.0]), alone);
+        assert_eq!(estimate(&[3.0]), Estimate::alone(3.0));
         let equal = estimate(&[0.1; 7]);
         assert_eq!((equal.mean, equal.ci95), (0.1, Some(0.0)));
+    }
+
+    #[test]
+    fn half_of_the_values_are_at_most_the_median() {
+        for (values, median) in [(&[3.0][..], 3.0), (&[9.0, 1.0, 2.0], 2.0), (&[8.0, 1.0, 3.0, 2.0], 2.5)] {
+            assert_eq!(estimate(values).median, median, "{values:?}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Judgement {
     pub claims: Vec<ClaimOutcome>,
     /// Published values beside ours, in the experiment's order, of points that are planned.
     pub comparisons: Vec<Comparison>,
+    /// The same of values by which the set-up was chosen: no evidence, and not counted.
+    pub calibrated: Vec<Comparison>,
     /// What of the claims could not be decided, and why.
     pub undecided: Vec<String>,
 }
@@ -33,9 +35,9 @@ pub struct Judgement {
 /// A published value and ours.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The metric.
+    /// The metric, or the ratio as the file has it.
     pub metric: String,
-    /// Where in the sweep.
+    /// Where in the sweep; empty of a ratio.
     pub point: Point,
     /// What it was published in, if that is not the metric's own unit.
     pub unit: Option<String>,
@@ -47,6 +49,8 @@ pub struct Comparison {
     pub ratio: Option<f64>,
     /// Whether it is confirmed.
     pub verdict: Verdict,
+    /// Whether the set-up was chosen by it.
+    pub calibrated: bool,
     /// Why ours differs or is not there, where that is so.
     pub why: Option<String>,
 }
@@ -100,6 +104,11 @@ impl Judgement {
         Tally::of(claims.filter(|(claim, _)| claim.kind == kind).map(|(_, outcome)| outcome.verdict))
     }
 
+    fn add(&mut self, cell: &Cell, comparison: Comparison) {
+        let list = if cell.calibrated { &mut self.calibrated } else { &mut self.comparisons };
+        list.push(Comparison { calibrated: cell.calibrated, ..comparison });
+    }
+
     /// The published values.
     pub fn cells(&self) -> Tally {
         Tally::of(self.comparisons.iter().map(|comparison| comparison.verdict))
@@ -131,6 +140,11 @@ pub fn judge<'p>(
     }
     for published in &experiment.published {
         for cell in &published.values {
+            if let Some(ratio) = &published.ratio {
+                let comparison = compare_ratio(published, cell, language::ratio(ratio, &table), quick);
+                judgement.add(cell, comparison);
+                continue;
+            }
             for point in points.iter().filter(|point| is_at(point, cell)) {
                 let ours = results.iter().find(|result| result.point == **point);
                 let mut comparison = compare(published, cell, point, ours);
@@ -142,7 +156,7 @@ pub fn judge<'p>(
                 if quick && comparison.ours.is_some() {
                     comparison.why = None;
                 }
-                judgement.comparisons.push(comparison);
+                judgement.add(cell, comparison);
             }
         }
     }
@@ -158,9 +172,11 @@ pub(crate) fn read<'p>(experiment: &Experiment, planned: &'p [Planned]) -> Vec<&
     let claims = || experiment.claims.iter().filter(|claim| !any || is_papers(claim));
     let by_claim = |point: &Point| {
         let conditions = claims().flat_map(|claim| [Some(&claim.holds), claim.differs.as_ref()]).flatten();
-        conditions.into_iter().any(|text| language::reads(text, &axes, point).unwrap_or(true))
+        let ratios = experiment.published.iter().filter_map(|published| published.ratio.as_ref());
+        conditions.into_iter().chain(ratios).any(|text| language::reads(text, &axes, point).unwrap_or(true))
     };
-    let cells = || experiment.published.iter().flat_map(|published| &published.values);
+    let metrics = || experiment.published.iter().filter(|published| published.metric.is_some());
+    let cells = || metrics().flat_map(|published| &published.values);
     let is_read = |point: &&Point| cells().any(|cell| is_at(point, cell)) || by_claim(point);
     planned.iter().map(|planned| &planned.point).filter(is_read).collect()
 }
@@ -168,7 +184,8 @@ pub(crate) fn read<'p>(experiment: &Experiment, planned: &'p [Planned]) -> Vec<&
 /// Puts the published values beside ours and the claims' outcomes behind.
 pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
     for result in results {
-        for comparison in judgement.comparisons.iter().filter(|comparison| comparison.point == result.point) {
+        let comparisons = judgement.comparisons.iter().chain(&judgement.calibrated);
+        for comparison in comparisons.filter(|comparison| comparison.point == result.point) {
             if let Some(estimate) = result.metrics.get_mut(&comparison.metric) {
                 estimate.paper = Some(comparison.paper);
             }
@@ -180,6 +197,7 @@ pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
 fn decide(claim: &Claim, table: &Table<'_>, why: Option<&str>) -> Result<ClaimOutcome, ConditionError> {
     let outcome = |verdict, why| ClaimOutcome { text: claim.text.clone(), verdict, why };
     let reason = |facts: String| why.iter().fold(facts, |facts, why| format!("{facts}. {why}"));
+    let table = &table.over_runs(claim.over_runs);
     let holds = language::judge(&claim.holds, table)?;
     if holds.holds {
         return Ok(outcome(Verdict::Holds, holds.explanation));
@@ -205,33 +223,46 @@ fn compare(published: &Published, cell: &Cell, point: &Point, result: Option<&Po
     let unit = published.unit.as_deref();
     let paper = cell.value * unit.and_then(factor).unwrap_or(1.0);
     let ours = result
-        .and_then(|result| result.metrics.get(&published.metric))
+        .and_then(|result| result.metrics.get(published.what()))
         .map(|estimate| Estimate { paper: Some(paper), ..*estimate });
-    let ratio = ours.map(|ours| ours.mean / paper).filter(|ratio| ratio.is_finite());
-    let verdict =
-        ours.map_or(Verdict::Undecided, |ours| confirmed(ours, paper, published.within.unwrap_or(WITHIN)));
-    let why = match (verdict, ours) {
-        (Verdict::Holds, _) => None,
-        (_, None) if result.is_none() => Some("it was not run".to_owned()),
-        (_, None) => Some("our runs have no value".to_owned()),
-        _ => published.why.clone(),
-    };
+    let missing = if result.is_none() { "it was not run" } else { "our runs have no value" };
+    Comparison { point: point.clone(), ..comparison(published, paper, ours.ok_or(missing.to_owned())) }
+}
+
+/// A ratio that was published, and ours or why there is none.
+fn compare_ratio(
+    published: &Published,
+    cell: &Cell,
+    ours: Result<f64, ConditionError>,
+    quick: bool,
+) -> Comparison {
+    let ours = ours.map(|ours| Estimate { paper: Some(cell.value), ..Estimate::alone(ours) });
+    let comparison = comparison(published, cell.value, ours.map_err(|error| error.message));
+    Comparison { why: comparison.why.filter(|_| !quick || comparison.ours.is_none()), ..comparison }
+}
+
+/// At no point. Of ours, why there is none if there is none.
+fn comparison(published: &Published, paper: f64, ours: Result<Estimate, String>) -> Comparison {
+    let found = ours.as_ref().ok().copied();
+    let within = published.within.unwrap_or(WITHIN);
+    let verdict = found.map_or(Verdict::Undecided, |ours| confirmed(ours, paper, within));
+    let why = ours.map_or_else(Some, |_| published.why.clone().filter(|_| verdict != Verdict::Holds));
     Comparison {
-        metric: published.metric.clone(),
-        point: point.clone(),
+        metric: published.what().to_owned(),
+        point: Point::new(),
         unit: published.unit.clone(),
         paper,
-        ours,
-        ratio,
+        ours: found,
+        ratio: found.map(|ours| ours.mean / paper).filter(|ratio| ratio.is_finite()),
         verdict,
+        calibrated: false,
         why,
     }
 }
 
 /// The verdict on one value of ours, without an interval.
 pub(crate) fn within(ours: f64, paper: f64, within: Option<f64>) -> Verdict {
-    let alone = Estimate { mean: ours, ci95: None, min: ours, max: ours, runs: None, paper: None };
-    confirmed(alone, paper, within.unwrap_or(WITHIN))
+    confirmed(Estimate::alone(ours), paper, within.unwrap_or(WITHIN))
 }
 
 fn confirmed(ours: Estimate, paper: f64, within: f64) -> Verdict {
@@ -254,7 +285,7 @@ mod tests {
     use crate::document::Document;
 
     fn ours(mean: f64, ci95: Option<f64>) -> Estimate {
-        Estimate { mean, ci95, min: mean, max: mean, runs: None, paper: None }
+        Estimate { ci95, ..Estimate::alone(mean) }
     }
 
     #[test]
@@ -423,6 +454,46 @@ mod tests {
         let ours = at_90.split("        [[published]]").next().unwrap().to_owned()
             + "[[claims]]\ntext = \"x\"\nkind = \"ours\"\nholds = \"core.drops[flows=95] <= 0\"\n";
         assert_eq!(read_of(&ours), ["95"]);
+    }
+
+    #[test]
+    fn a_value_that_the_set_up_was_chosen_by_is_not_counted() {
+        let calibrated = FILE.replace("value = 400 }", "value = 400, calibrated = true }");
+        let experiment: Experiment = toml::from_str(&calibrated).unwrap();
+        let judgement = judge_all(&experiment, &results());
+        assert_eq!(judgement.cells(), Tally([0, 0, 1, 0]), "the other one");
+        let [chosen] = judgement.calibrated.as_slice() else { panic!("{judgement:?}") };
+        assert!(chosen.calibrated && chosen.paper == 0.4 && chosen.verdict == Verdict::Holds);
+    }
+
+    #[test]
+    fn a_ratio_of_points_is_judged_as_a_value_is() {
+        let published = |value: &str| {
+            let file = FILE.replace("        [[claims]]\n        text = \"It is fast.\"", &format!(
+                "        [[published]]\n        label = \"at 60 to that at 10\"\n        ratio = \"web.delay.mean[flows=60] / web.delay.mean[flows=10]\"\n        values = [{{ value = {value} }}]\n        [[claims]]\n        text = \"It is fast.\""
+            ));
+            let experiment: Experiment = toml::from_str(&file).unwrap();
+            let judgement = judge_all(&experiment, &results());
+            judgement.comparisons.last().expect("a comparison").clone()
+        };
+        let one = published("1");
+        assert_eq!((one.verdict, one.point.len()), (Verdict::Holds, 0));
+        assert!((one.ours.unwrap().mean - 0.39 / 0.41).abs() < 1e-9, "{one:?}");
+        assert_eq!(published("1.5").verdict, Verdict::Fails);
+        let experiment: Experiment = toml::from_str(FILE).unwrap();
+        let half = [results()[0].clone()];
+        let ratio = Published {
+            ratio: Some("web.delay.mean[flows=60] / web.delay.mean[flows=10]".to_owned()),
+            metric: None,
+            ..experiment.published[0].clone()
+        };
+        let cell = Cell { at: Default::default(), value: 1.0, calibrated: false };
+        let points: Vec<Point> = results().into_iter().map(|result| result.point).collect();
+        let experiment =
+            Experiment { published: vec![Published { values: vec![cell], ..ratio }], ..experiment };
+        let undecided = judge(&experiment, &points, &half, &[]);
+        assert_eq!(undecided.cells().count(Verdict::Undecided), 1, "{undecided:?}");
+        assert_eq!(undecided.comparisons[0].why.as_deref(), Some("there is no result at flows=60"));
     }
 
     #[test]

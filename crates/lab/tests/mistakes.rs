@@ -146,6 +146,7 @@ on = "1 s""#, r#"bad.toml:53:1: traffic.voice.on: is no key of this timing; allo
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "r"]"#, "bad.toml:56:18: trunks.t.gateways[1]: r is no gateway, but a router; allowed: g, h"),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
 sites = [["a"], ["a"]]"#, "bad.toml:57:1: trunks.t.sites: a is on both sides; allowed: each host on one side"),
+    ("lanes.edge_pacing = false", "lane_socket = { unsent = \"0 B\" }", r#"bad.toml:59:17: trunks.t.lane_socket.unsent: is "0 B"; allowed: 1 B to 1 GiB"#),
     ("lanes.edge_pacing = false", "lanes = { rest = 2 }", r#"bad.toml:59:11: trunks.t.lanes.rest: unknown key; how many lanes a class has is `lanes` in its own table: [[classes]] name = "…", lanes = 4; allowed: congestion_control, edge_pacing, paths"#),
     (r#"name = "rest""#, r#"name = "rest"
 lanes = 0"#, "bad.toml:69:1: trunks.t.classes.rest.lanes: is 0; allowed: 1 to 32, or \"auto\""),
@@ -311,6 +312,13 @@ fn what_is_asked_of_results_that_there_will_not_be_is_told() {
         (
             "[[published]]\nmetric = \"bulk.goodputs\"\nvalues = []",
             "bad.toml:84:1: published[0].metric: nothing here measures \"bulk.goodputs\", did you mean bulk.goodput",
+        ),
+        (
+            "[[published]]\nvalues = []\n[[published]]\nratio = \"bulk.goodput[trunk=a]\"\nunit = \"s\"\nvalues = [{ at = { flows = 1 }, value = 1 }]",
+            "bad.toml:83:1: published[0]: has neither metric nor ratio, or both; allowed: one of metric and ratio\n\
+             bad.toml:86:1: published[1].ratio: trunk is never \"a\"; allowed: with, without (at character 20 of the condition)\n\
+             bad.toml:87:1: published[1].unit: is of a ratio; allowed: no unit\n\
+             bad.toml:88:1: published[1].values: names points; allowed: a value without `at`: a ratio selects its own points",
         ),
         (
             "[[published]]\nmetric = \"bulk.goodput\"\nunit = \"furlong\"\nwithin = 0.5\nvalues = [{ at = { flows = 2 }, value = nan }, { at = { flow = 1 }, value = 1 }]",

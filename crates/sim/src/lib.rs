@@ -39,7 +39,7 @@ pub use check::SettingsError;
 pub use connection::ConnectionId;
 pub use digest::Digest;
 pub use dumbbell::{AcrossTrunk, Dumbbell};
-pub use gateway::{LaneReport, TrunkId, TrunkReport, TrunkSettings};
+pub use gateway::{LaneReport, LaneSocket, TrunkId, TrunkReport, TrunkSettings};
 pub use link::LinkId;
 pub use network::{Network, Ran, both};
 pub use node::{NodeId, NodeStats};

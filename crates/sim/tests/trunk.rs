@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use trunkline_link::{LinkChange, LinkSettings, Loss};
 use trunkline_queue::{CoDelSettings, Limits, Settings as QueueSettings, Share, TrunkSettings as TrunkQueue};
-use trunkline_sim::TrunkSettings;
-use trunkline_sim::{AcrossTrunk, Dumbbell, Network, NodeId, SourceId, TcpTraffic, TrunkId, UdpTraffic};
+use trunkline_sim::{AcrossTrunk, Dumbbell, LaneSocket, Network, NodeId, SourceId, TcpTraffic, TrunkId};
+use trunkline_sim::{TrunkSettings, UdpTraffic, both};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{
@@ -233,6 +233,32 @@ fn compressed_headers_come_out_as_they_went_in_and_take_less() {
     assert!((55.0..=60.0).contains(&plain), "{plain} bytes an acknowledgement");
     assert!((6.0..=14.0).contains(&small), "{small} bytes an acknowledgement");
     assert!(compressed > 4000, "{compressed} packets of data");
+}
+
+/// A packet of a user and its frame are longer than a segment of the lane. A gateway that hands packets over as they fit sends the rest
+/// in a segment of its own; a program that leaves that to Nagle's algorithm and a deep socket sends full ones.
+#[test]
+fn a_socket_with_nagle_and_data_behind_the_queue_fills_its_segments() {
+    let lane = |socket| {
+        let link = LinkSettings::new(Rate::from_mbit(5.0), Duration::from_millis(10)).queue(packets(100));
+        let era = || Settings { receive_buffer: 32_000, ..Preset::Bsd44.settings() };
+        let mut sites = sites(1, &link, |settings| {
+            settings.tcp = both(era());
+            settings.socket = socket;
+        });
+        let tcp = Arc::new(era());
+        let [a, b] = sites.hosts;
+        sites.network.tcp(bulk(a, b, &tcp));
+        sites.network.run_for(Duration::from_secs(20));
+        let lane = &sites.network.trunk_report(sites.trunk, 0).lanes[0];
+        let tcp = lane.tcp.expect("a lane over TCP");
+        (tcp.bytes_sent as f64 / tcp.data_segments_sent as f64, lane.bytes)
+    };
+    let ((gateway, _), (program, written)) =
+        (lane(LaneSocket::default()), lane(LaneSocket { nagle: true, unsent: Some(16_000) }));
+    assert!(gateway < 1000.0 && program > 1400.0, "{gateway} and {program} bytes a segment");
+    // Acknowledgements wait for Nagle, too, and senders for them.
+    assert!(written > 5_000_000, "{written} bytes in 20 s of 5 Mbit/s");
 }
 
 #[test]

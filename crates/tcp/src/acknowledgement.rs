@@ -64,6 +64,7 @@ impl Sender {
             self.board.acknowledge(incoming.place, &mut progress);
             self.una = incoming.place;
             self.retries = 0;
+            self.ack_clock.count(cx.now);
         }
         let window_moved = self.update_window(cx, incoming);
         let duplicate =

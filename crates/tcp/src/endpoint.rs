@@ -309,7 +309,7 @@ mod tests {
         // A flow one way has an endpoint at each end and one sender.
         assert!(size_of::<Endpoint>() <= 344, "{}", size_of::<Endpoint>());
         let flow = 2 * size_of::<Endpoint>() + size_of::<Sender>();
-        assert!(flow <= 1024, "{flow}");
+        assert!(flow <= 1048, "{flow}");
         assert_eq!(size_of::<Sent>(), 32);
         assert!(size_of::<Repair>() <= 80, "{}", size_of::<Repair>());
     }

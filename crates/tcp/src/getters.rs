@@ -152,6 +152,7 @@ impl Endpoint {
 
     /// The counters.
     pub fn stats(&self) -> Stats {
-        self.counters.stats()
+        let ack_gaps = self.sending.sender().map(|sender| sender.ack_clock.gaps()).unwrap_or_default();
+        Stats { ack_gaps, ..self.counters.stats() }
     }
 }

@@ -46,6 +46,6 @@ pub use presets::Preset;
 pub use segment::{Options, SackBlocks, Segment, SegmentError};
 pub use settings::{DelayedAck, Recovery, RtoRule, Settings, SpuriousDetection, Timers};
 pub use state::{Event, ResetReason, State};
-pub use stats::{RttStats, Stats};
+pub use stats::{AckGaps, RttStats, Stats};
 pub use timers::Wakeup;
 pub use trunkline_congestion::{BicVersion, CongestionAlgorithm, Counting, SlowStart, UnknownName};

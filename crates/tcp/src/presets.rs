@@ -169,7 +169,8 @@ const fn linux_22() -> Settings {
         tso: false,
         gro: None,
         send_buffer: 65_535,
-        receive_buffer: 65_535,
+        // Half of 64 KB, in whole segments: the other half is for what the kernel counts beside data.
+        receive_buffer: 32_120,
         initial_receive_window: None,
         initial_receive_buffer: None,
     }
@@ -192,6 +193,7 @@ const fn linux_24() -> Settings {
         limited_transmit: true,
         cwnd_validation: true,
         send_buffer: 131_072,
+        receive_buffer: 65_535,
         ..linux_22()
     }
 }
@@ -259,7 +261,7 @@ const fn ns2_reno() -> Settings {
             rto: RtoRule::Rfc6298,
             initial_rto: Duration::from_secs(6),
             min_rto: Duration::from_secs(1),
-            max_rto: Duration::from_secs(60),
+            max_rto: Duration::from_secs(86_400),
             granularity: Duration::from_millis(10),
             phase: Duration::ZERO,
             // It never gives up; a simulation ends before these do.

@@ -9,7 +9,7 @@ use crate::recovery::{Phase, Rack, Repair};
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::send_half::{IdleSender, MaxPacingRate};
-use crate::stats::Counters;
+use crate::stats::{AckClock, Counters};
 use crate::stream::Origin;
 use crate::timers::Slots;
 use crate::{Recovery, Settings};
@@ -62,6 +62,7 @@ pub(crate) struct Sender {
     pub(crate) validation_end: u64,
     pub(crate) last_sent: Instant,
     pub(crate) rack: Rack,
+    pub(crate) ack_clock: AckClock,
     pub(crate) repair: Option<Box<Repair>>,
     pub(crate) max_pacing_rate: MaxPacingRate,
     pub(crate) max_outstanding: u32,
@@ -124,6 +125,7 @@ impl Sender {
             validation_end: 0,
             last_sent: Instant::ZERO,
             rack: Rack::new(),
+            ack_clock: AckClock::default(),
             repair: None,
             max_pacing_rate: idle.max_pacing_rate,
             max_outstanding: 0,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use trunkline_units::Instant;
+
 /// Round-trip samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RttStats {
@@ -13,6 +15,17 @@ pub struct RttStats {
     pub min_ns: u64,
     /// Longest, ns.
     pub max_ns: u64,
+}
+
+/// How evenly acknowledgements of new data come: the times from each to the next, but for those of more than a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AckGaps {
+    /// Gaps.
+    pub count: u64,
+    /// Their sum, in units of 10 µs.
+    pub sum: u64,
+    /// The sum of their squares, in such units.
+    pub squares: u64,
 }
 
 /// The counters of a connection since its start.
@@ -56,6 +69,16 @@ pub struct Stats {
     pub ecn_reductions: u64,
     /// Round-trip samples.
     pub rtt: RttStats,
+    /// Acknowledgements of new data as they came.
+    pub ack_gaps: AckGaps,
+}
+
+impl std::ops::AddAssign for AckGaps {
+    fn add_assign(&mut self, other: AckGaps) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
 }
 
 impl std::ops::AddAssign for RttStats {
@@ -91,6 +114,7 @@ impl std::ops::AddAssign for Stats {
             ce_marks_received,
             ecn_reductions,
             rtt,
+            ack_gaps,
         } = other;
         self.segments_sent += segments_sent;
         self.segments_received += segments_received;
@@ -111,6 +135,39 @@ impl std::ops::AddAssign for Stats {
         self.ce_marks_received += ce_marks_received;
         self.ecn_reductions += ecn_reductions;
         self.rtt += rtt;
+        self.ack_gaps += ack_gaps;
+    }
+}
+
+/// [`AckGaps`] as they are counted.
+#[derive(Debug, Default)]
+pub(crate) struct AckClock {
+    sum: u64,
+    squares: u64,
+    count: u32,
+    /// When the last one came, in units of 10 µs, modulo 2^32; 0 before the first.
+    last: u32,
+}
+
+impl AckClock {
+    const UNIT_NS: u64 = 10_000;
+    const LONGEST: u32 = (1_000_000_000 / Self::UNIT_NS) as u32;
+
+    /// An acknowledgement of new data came.
+    #[inline]
+    pub(crate) fn count(&mut self, now: Instant) {
+        let now = ((now.as_nanos() / Self::UNIT_NS) as u32).max(1);
+        let gap = now.wrapping_sub(self.last);
+        if self.last > 0 && gap <= Self::LONGEST {
+            self.count += 1;
+            self.sum += u64::from(gap);
+            self.squares += u64::from(gap) * u64::from(gap);
+        }
+        self.last = now;
+    }
+
+    pub(crate) fn gaps(&self) -> AckGaps {
+        AckGaps { count: self.count.into(), sum: self.sum, squares: self.squares }
     }
 }
 
@@ -177,6 +234,7 @@ impl Counters {
                 min_ns: self.rtt_min,
                 max_ns: self.rtt_max,
             },
+            ack_gaps: AckGaps::default(),
         }
     }
 }

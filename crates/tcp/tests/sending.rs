@@ -198,3 +198,26 @@ fn the_delivery_rate_is_that_of_the_bottleneck() {
     assert!(!limited);
     assert!((7_800_000..=8_100_000).contains(&rate.bits_per_second()), "{rate}");
 }
+
+/// Bytes that are written one packet at a time come to be acknowledged as evenly as they were written.
+#[test]
+fn gaps_between_acknowledgements_are_counted() {
+    let gaps = |pauses: [u64; 2]| {
+        let mut pair = Pair::connected(plain(), DELAY);
+        for round in 0..40 {
+            pair.client.write(MSS.into());
+            pair.run_for(ms(pauses[round % 2]));
+        }
+        pair.run_for(ms(500));
+        pair.client.stats().ack_gaps
+    };
+    let variation = |pauses| {
+        let gaps = gaps(pauses);
+        let [count, sum, squares] = [gaps.count, gaps.sum, gaps.squares].map(|n| n as f64);
+        assert!(count > 15.0, "{gaps:?}");
+        (count * squares / (sum * sum) - 1.0).max(0.0).sqrt()
+    };
+    assert!(variation([20, 20]) < 0.1, "evenly");
+    assert!(variation([1, 39]) > 0.5, "in clumps");
+    assert_eq!(gaps([1500, 1500]).count, 0, "a pause is no gap");
+}

@@ -128,6 +128,10 @@ counts! {
         /// New data of the side that receives the transfer.
         request_bytes,
         rtt_samples,
+        /// Gaps between acknowledgements of new data at the sender, their sum and that of their squares, by 10 µs.
+        ack_gaps,
+        ack_gap_sum,
+        ack_gap_squares,
     }
 }
 
@@ -148,6 +152,13 @@ impl Counts {
     /// retransmission than retransmissions.
     pub(super) fn spurious(&self) -> Count {
         Some(self.spurious?.min(self.retransmitted?))
+    }
+
+    /// The standard deviation of the gaps over their mean.
+    pub(super) fn ack_gap_variation(&self) -> Option<f64> {
+        let [count, sum, squares] =
+            [self.ack_gaps?, self.ack_gap_sum?, self.ack_gap_squares?].map(|n| n as f64);
+        ratio(count * squares, sum * sum).map(|second| (second - 1.0).max(0.0).sqrt())
     }
 
     pub(super) fn needed(&self) -> Count {

@@ -155,6 +155,9 @@ table! {
         "segments.data" Count Always "segments with data that the senders of transfers sent, with retransmissions"
             |tcp| count(tcp.counts.data_segments);
         "segments.ack" Count Always "segments that the receivers of transfers sent" |tcp| count(tcp.counts.answered);
+        "acks.gap.variation" Count Sometimes
+            "standard deviation of the gaps between acknowledgements of new data as the senders get them, over their mean (0: evenly spaced); gaps of more than a second do not count"
+            |tcp| tcp.counts.ack_gap_variation();
         "segments.total" Count Always "all segments of both" |tcp| count(sum(tcp.counts.sent, tcp.counts.answered));
         "transfer.rtt.samples" Count Sometimes "mean over whole transfers of `rtt.samples`"
             |tcp| tcp.each(tcp.whole.rtt_samples);

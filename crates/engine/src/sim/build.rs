@@ -104,6 +104,7 @@ fn proxy_settings(proxy: &scenario::Proxy) -> Option<ProxySettings> {
         }
         scenario::ProxyMode::ClampWindow(bytes) => ProxyMode::ClampWindow(*bytes),
         scenario::ProxyMode::Freeze(after) => ProxyMode::Freeze { after: *after },
+        scenario::ProxyMode::ClampToRoom(room) => ProxyMode::ClampToRoom { room: *room },
         scenario::ProxyMode::RegulateAcks(room) => ProxyMode::RegulateAcks { room: *room },
     };
     Some(ProxySettings { behind: some(&proxy.behind), mode })
@@ -189,6 +190,7 @@ impl Built {
             plans: [plan.clone(), plan],
             tcp: [Arc::clone(tcp), Arc::clone(tcp)],
             sealed: trunk.sealed,
+            socket: trunk.socket,
             // Both directions of each, and as many again that are over.
             flows: (flows * 4).clamp(1 << 12, 1 << 20),
         }

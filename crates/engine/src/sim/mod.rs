@@ -248,6 +248,9 @@ fn transfer(transfer: &trunkline_sim::Transfer) -> Transfer {
             bytes: Some(sender.bytes_sent),
             request_bytes: Some(receiver.bytes_sent - receiver.retransmitted_bytes),
             rtt_samples: Some(sender.rtt.samples),
+            ack_gaps: Some(sender.ack_gaps.count),
+            ack_gap_sum: Some(sender.ack_gaps.sum),
+            ack_gap_squares: Some(sender.ack_gaps.squares),
         },
         rtt: transfer.mean_rtt().map(|mean| Rtt {
             mean: mean.as_secs_f64(),
@@ -264,7 +267,7 @@ mod tests {
 
     use trunkline_link::LinkSettings;
     use trunkline_queue::{Limits, Settings as QueueSettings};
-    use trunkline_sim::both;
+    use trunkline_sim::{LaneSocket, both};
     use trunkline_tcp::Preset;
     use trunkline_trunk::{ClassSettings, TrunkPlan};
     use trunkline_units::Rate;
@@ -328,6 +331,7 @@ mod tests {
                 )]),
                 hosts: vec![Vec::new()],
                 sealed: true,
+                socket: LaneSocket::default(),
                 site: SiteTrunks::default(),
             }],
             tunnels: Vec::new(),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use trunkline_queue::Limits;
-use trunkline_sim::NodeId;
+use trunkline_sim::{LaneSocket, NodeId};
 use trunkline_tcp::Settings;
 use trunkline_testbed::congestion::Loadable;
 use trunkline_testbed::generator;
@@ -94,6 +94,10 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
     let mut lanes = Vec::new();
     for trunk in &scenario.trunks {
         let part = format!("trunks.{}", trunk.name);
+        if trunk.socket != LaneSocket::default() {
+            let problem = "asks for sockets of another program; allowed on this engine: those of the gateway";
+            return Err(Misfit::new(format!("{part}.lane_socket"), problem));
+        }
         let over_tcp = trunk.plan.groups.iter().any(|group| group.transport == Transport::Tcp);
         let congestion_control = if over_tcp {
             let tcp = [Arc::clone(&trunk.tcp), Arc::clone(&trunk.tcp)];

@@ -53,6 +53,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Misfit> {
         let part = format!("proxies.{}", settings.name);
         let other = match &proxy.mode {
             ProxyMode::Freeze(_) => Some("freeze"),
+            ProxyMode::ClampToRoom(_) => Some("clamp-to-room"),
             ProxyMode::RegulateAcks(_) => Some("regulate-acks"),
             ProxyMode::None | ProxyMode::Split(_) | ProxyMode::PathTail(..) | ProxyMode::ClampWindow(_) => {
                 None
@@ -183,7 +184,9 @@ fn specs(proxy: &Proxy, addresses: impl Fn(usize) -> Vec<IpAddr>) -> Vec<ProxySp
             specs
         }
         // Refused, or not started.
-        ProxyMode::None | ProxyMode::Freeze(_) | ProxyMode::RegulateAcks(_) => Vec::new(),
+        ProxyMode::None | ProxyMode::Freeze(_) | ProxyMode::ClampToRoom(_) | ProxyMode::RegulateAcks(_) => {
+            Vec::new()
+        }
     }
 }
 

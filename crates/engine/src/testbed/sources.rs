@@ -106,8 +106,11 @@ fn counts(sender: TcpCounts, receiver: TcpCounts) -> Counts {
         answered: Some(receiver.segments_sent),
         bytes: sender.bytes_sent,
         request_bytes: request.map(|(sent, again)| sent.saturating_sub(again)),
-        // The kernel does not count its samples.
+        // The kernel counts neither its samples nor gaps.
         rtt_samples: None,
+        ack_gaps: None,
+        ack_gap_sum: None,
+        ack_gap_squares: None,
     }
 }
 

@@ -11,7 +11,7 @@ use trunkline_engine::scenario::{End, Family, Link, Load, Node, NodeKind, Scenar
 use trunkline_engine::site::SiteTrunks;
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::both;
+use trunkline_sim::{LaneSocket, both};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::{ClassSettings, TrunkPlan};
 use trunkline_units::Rate;
@@ -109,6 +109,7 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
         plan: TrunkPlan::one_lane_per_class(classes),
         hosts,
         sealed: false,
+        socket: LaneSocket::default(),
         site: SiteTrunks::default(),
     }
 }

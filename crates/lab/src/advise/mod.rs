@@ -311,9 +311,7 @@ mod tests {
 
     #[test]
     fn what_runs_do_not_tell_is_not_called_no_difference() {
-        let of = |mean, ci95| {
-            TrialOutcome::of(&Estimate { mean, ci95, min: mean, max: mean, runs: None, paper: None })
-        };
+        let of = |mean, ci95| TrialOutcome::of(&Estimate { ci95, ..Estimate::alone(mean) });
         assert_eq!(of(0.45, Some(1.84)), TrialOutcome::Unclear);
         assert_eq!(of(0.001, Some(0.5)), TrialOutcome::Unclear);
         assert_eq!(of(0.001, Some(0.01)), TrialOutcome::Same);

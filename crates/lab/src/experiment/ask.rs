@@ -16,13 +16,18 @@ pub struct Series {
     pub of: Vec<String>,
 }
 
-/// A metric that was published. Compared side by side, never tuned to.
+/// A metric that was published, or a ratio of some. Compared side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     /// The metric.
-    pub metric: String,
-    /// Its value at points, in the metric's unit unless `unit` says another.
+    pub metric: Option<String>,
+    /// In place of a metric, a ratio of several points: `mean(tcp.goodput[tunnel=with]) / mean(tcp.goodput[tunnel=without])`, in the
+    /// language of conditions.
+    pub ratio: Option<String>,
+    /// What a ratio is called.
+    pub label: Option<String>,
+    /// Its value at points, in the metric's unit unless `unit` says another. A ratio has one value, and no point.
     pub values: Vec<Cell>,
     /// The unit of `values`: `ms` for a metric in s.
     pub unit: Option<String>,
@@ -42,6 +47,9 @@ pub struct Cell {
     pub at: IndexMap<String, toml::Value>,
     /// The value.
     pub value: f64,
+    /// Whether something that the paper leaves open was chosen by this value. It is shown and not counted; no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calibrated: bool,
 }
 
 /// Something said of the results that they bear out or do not. The conditions are fixed before anything is run.
@@ -56,12 +64,39 @@ pub struct Claim {
     /// The paper's or ours.
     #[serde(default)]
     pub kind: ClaimKind,
+    /// What of the runs of a point its conditions compare; their mean.
+    #[serde(default, skip_serializing_if = "Average::is_mean")]
+    pub over_runs: Average,
     /// It is borne out.
     pub holds: String,
     /// It is borne out in direction, or in part.
     pub differs: Option<String>,
     /// What we believe is the reason, where it does not hold.
     pub why: Option<String>,
+}
+
+/// What stands for the values of a metric in the runs of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Average {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// Their median: one run of heavy-tailed values decides nothing.
+    Median,
+}
+
+impl Average {
+    fn is_mean(&self) -> bool {
+        *self == Average::Mean
+    }
+}
+
+impl Published {
+    /// The metric, or the ratio.
+    pub fn what(&self) -> &str {
+        self.metric.as_deref().or(self.ratio.as_deref()).unwrap_or_default()
+    }
 }
 
 /// Who says it.

@@ -22,7 +22,7 @@ use trunkline_schema::Format;
 
 use crate::quantity::Time;
 
-pub use ask::{Cell, Claim, ClaimKind, Figure, FigureKind, Published, Row, Scale, Series, Table};
+pub use ask::{Average, Cell, Claim, ClaimKind, Figure, FigureKind, Published, Row, Scale, Series, Table};
 pub use link::{Bursts, Change, DeliveriesOf, DeliveriesSpec, Jitter, LinkSpec, LossSpec, Mobile, Moments};
 pub(crate) use paths::expand;
 pub use proxy::{CellSpec, ProxyModeName, ProxySpec};

@@ -27,7 +27,7 @@ pub struct ProxySpec {
     pub window: Option<Size>,
     /// `freeze`: how long a host is silent before its sender is stopped.
     pub after: Option<Time>,
-    /// `regulate-acks`: packets that may wait before each host's link.
+    /// `clamp-to-room`, `regulate-acks`: packets that may wait before each host's link.
     pub room: Option<u32>,
 }
 
@@ -43,6 +43,8 @@ pub enum ProxyModeName {
     PathTail,
     /// Lowers windows.
     ClampWindow,
+    /// Lowers windows to what finds a free place before the link (after Chakravorty et al. 2003).
+    ClampToRoom,
     /// Stops senders of hosts that are silent (M-TCP).
     Freeze,
     /// Holds acknowledgements back until there is room (Chan and Ramjee 2002).

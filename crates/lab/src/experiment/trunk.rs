@@ -1,10 +1,12 @@
 //! Trunks: what an experiment alone says of one. Classes and lanes are as in a site's file.
 
+use crate::quantity::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trunkline_engine::scenario::Family;
 use trunkline_engine::site::SiteTrunks;
 use trunkline_schema::{Classes, Encryption, LanesSpec, Transport};
+use trunkline_sim::LaneSocket;
 
 /// A trunk between two gateways. What is not said is as a gateway ships it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,12 +35,31 @@ pub struct TrunkSpec {
     pub tcp: Option<String>,
     /// Whether lanes over TCP carry TLS records; "tls". Those over QUIC are always encrypted.
     pub encryption: Option<Encryption>,
+    /// How the gateways' program uses the sockets of lanes over TCP, on the engine `sim`; as ours does.
+    pub lane_socket: Option<LaneSocketSpec>,
     /// What all lanes have.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lanes: LanesSpec,
     /// The classes: "interactive", "split", "single", or a list.
     #[serde(default)]
     pub classes: Classes,
+}
+
+/// Another program's use of a lane's socket. The programs of the papers wrote into one as it is by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LaneSocketSpec {
+    /// Whether Nagle's algorithm is on, where the lanes' TCP has it; no.
+    #[serde(default)]
+    pub nagle: bool,
+    /// Unsent bytes that wait in the socket, behind the edge queue; as few as keep the path busy.
+    pub unsent: Option<Size>,
+}
+
+impl From<LaneSocketSpec> for LaneSocket {
+    fn from(LaneSocketSpec { nagle, unsent }: LaneSocketSpec) -> Self {
+        Self { nagle, unsent: unsent.map(|unsent| unsent.0 as usize) }
+    }
 }
 
 const fn yes() -> bool {

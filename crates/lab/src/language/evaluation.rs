@@ -98,8 +98,7 @@ impl Evaluation<'_> {
                 let pins = chosen.iter().zip(pins).map(|(chosen, pin)| chosen.or(*pin)).collect();
                 let value = |at: Pins| {
                     let place: Vec<usize> = at.into_iter().map(Option::unwrap_or_default).collect();
-                    let estimate = self.table.value(name, &place);
-                    estimate.map(|estimate| estimate.mean).map_err(|message| Problem::new(&node.at, message))
+                    self.table.value(name, &place).map_err(|message| Problem::new(&node.at, message))
                 };
                 self.combinations(&shape, &pins).into_iter().map(value).collect()
             }

@@ -54,6 +54,23 @@ pub fn check(text: &str, axes: &Axes, metrics: &Metrics<'_>) -> Result<(), Condi
     check().map_err(|problem: Problem| problem.within(text))
 }
 
+/// Whether a text is a number of these axes and metrics: one value, without a unit. (A condition is true or false.)
+pub fn check_ratio(text: &str, axes: &Axes, metrics: &Metrics<'_>) -> Result<(), ConditionError> {
+    let check = || typing::check_ratio(&parser::parse(text)?, axes, metrics);
+    check().map_err(|problem: Problem| problem.within(text))
+}
+
+/// That number, if all metrics in it have a value.
+pub fn ratio(text: &str, results: &Table<'_>) -> Result<f64, ConditionError> {
+    let ratio = || {
+        let root = parser::parse(text)?;
+        typing::check_ratio(&root, results.axes(), &|metric| Ok(results.unit(metric)))?;
+        let evaluation = Evaluation { table: results };
+        evaluation.number(&root, &evaluation.none())
+    };
+    ratio().map_err(|problem: Problem| problem.within(text))
+}
+
 /// Whether a condition reads a metric at a point.
 pub(crate) fn reads(text: &str, axes: &Axes, point: &Point) -> Result<bool, ConditionError> {
     let read = || part::read(&parser::parse(text)?, axes);

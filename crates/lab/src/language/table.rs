@@ -4,9 +4,11 @@ use indexmap::IndexMap;
 use trunkline_engine::catalogue::Unit;
 
 use super::{Axes, Metrics};
+use crate::experiment::Average;
 use crate::results::{Estimate, Point, PointResult, Refusal};
 
 /// Metrics of every point of a sweep.
+#[derive(Clone)]
 pub struct Table<'a> {
     axes: Axes,
     /// By the values' places on the axes.
@@ -14,6 +16,8 @@ pub struct Table<'a> {
     /// Why an engine cannot be a point that has no result.
     refused: IndexMap<Vec<usize>, &'a str>,
     units: &'a Metrics<'a>,
+    /// What stands for a metric's values in the runs of a point.
+    average: Average,
 }
 
 impl<'a> Table<'a> {
@@ -26,7 +30,7 @@ impl<'a> Table<'a> {
     ) -> Self {
         let axes = axes(points);
         let points = results.iter().map(|result| (place(&axes, &result.point), result)).collect();
-        Table { axes, points, refused: IndexMap::new(), units }
+        Table { axes, points, refused: IndexMap::new(), units, average: Average::Mean }
     }
 
     /// With the points that the engine cannot be.
@@ -35,6 +39,12 @@ impl<'a> Table<'a> {
         let places = refused.iter().map(|refusal| (place(&self.axes, &refusal.point), refusal.why.as_str()));
         self.refused = places.collect();
         self
+    }
+
+    /// With the mean or the median of each point's runs.
+    #[must_use]
+    pub fn over_runs(&self, average: Average) -> Self {
+        Table { average, ..self.clone() }
     }
 
     /// Its axes.
@@ -47,7 +57,7 @@ impl<'a> Table<'a> {
     }
 
     /// A metric at a point, or why there is none.
-    pub(super) fn value(&self, metric: &str, place: &[usize]) -> Result<Estimate, String> {
+    pub(super) fn value(&self, metric: &str, place: &[usize]) -> Result<f64, String> {
         let Some(result) = self.points.get(place) else {
             let at = self.at(place.iter().copied().map(Some));
             return Err(match self.refused.get(place) {
@@ -55,7 +65,11 @@ impl<'a> Table<'a> {
                 None => format!("there is no result{at}"),
             });
         };
-        let value = result.metrics.get(metric).copied();
+        let average = |estimate: &Estimate| match self.average {
+            Average::Mean => estimate.mean,
+            Average::Median => estimate.median,
+        };
+        let value = result.metrics.get(metric).map(average);
         value.ok_or_else(|| format!("{metric} has no value{}", self.at(place.iter().copied().map(Some))))
     }
 

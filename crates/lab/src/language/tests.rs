@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiment::Average;
 use crate::results::{Estimate, Point, PointResult};
 
 /// Two trunks × three numbers of flows. Delays grow with flows, and are half as long with a trunk.
@@ -7,13 +8,11 @@ fn results() -> Vec<PointResult> {
     for (trunk, factor) in [("with", 0.5), ("without", 1.0)] {
         for flows in ["1", "10", "100 or so"] {
             let load = flows.len() as f64;
+            // Half of the runs have a third of the mean at most.
             let estimate = |mean: f64, half: f64| Estimate {
-                mean,
                 ci95: Some(half),
-                min: mean,
-                max: mean,
-                runs: None,
-                paper: None,
+                median: mean / 3.0,
+                ..Estimate::alone(mean)
             };
             let metrics = [
                 ("web.delay.mean", estimate(load * factor, 0.2)),
@@ -370,4 +369,38 @@ fn whatever_is_written_is_answered_without_a_panic() {
         }
     }
     assert!(answered > 0, "some of them mean something");
+}
+
+#[test]
+fn a_condition_compares_medians_where_its_claim_says_so() {
+    let results = results();
+    let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
+    let holds =
+        |average| super::judge("web.delay.mean[trunk=with, flows=1] < 0.2 s", &table.over_runs(average));
+    // The mean is 0.5 s, the median a third of that.
+    assert!(!holds(Average::Mean).unwrap().holds);
+    let median = holds(Average::Median).unwrap();
+    assert!(median.holds && median.explanation.contains("167 ms"), "{}", median.explanation);
+}
+
+#[test]
+fn a_ratio_is_one_number_without_a_unit() {
+    let results = results();
+    let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
+    let found = |text: &str| {
+        check_ratio(text, table.axes(), &unit)?;
+        ratio(text, &table)
+    };
+    let half = "mean(web.delay.mean[trunk=with]) / mean(web.delay.mean[trunk=without])";
+    assert_eq!(found(half).unwrap(), 0.5);
+    assert_eq!(found("core.drops.ratio[trunk=with, flows=10] + 1").unwrap(), 1.01);
+    for (text, message) in [
+        ("web.delay.mean[trunk=with, flows=1]", "this has the unit s where a ratio was expected"),
+        ("core.drops.ratio", "put min(…), max(…) or mean(…) round it"),
+        ("core.drops.ratio[trunk=with, flows=1] < 1", "this is true or false where a number was expected"),
+        ("web.delay.mean[trunk=never] / 1 s", "trunk is never \"never\""),
+    ] {
+        let error = found(text).expect_err(text);
+        assert!(error.message.contains(message), "{text}: {}", error.message);
+    }
 }

@@ -39,6 +39,22 @@ pub(super) fn check(root: &Node, axes: &Axes, metrics: &Metrics<'_>) -> Result<(
     Err(Problem::new(&root.at, message))
 }
 
+/// Whether it is one number without a unit.
+pub(super) fn check_ratio(root: &Node, axes: &Axes, metrics: &Metrics<'_>) -> Result<(), Problem> {
+    let (dimension, found) = Typing { axes, metrics }.number(root)?;
+    if dimension.with(Dimension::NONE).is_none() {
+        return Err(Problem::new(&root.at, format!("this has {dimension} where a ratio was expected")));
+    }
+    if !found.shape.is_empty() {
+        let message = format!(
+            "this is a value for each of {}: a published ratio is one; put min(…), max(…) or mean(…) round it, or select a point with [axis=value]",
+            names(axes, &found.shape)
+        );
+        return Err(Problem::new(&root.at, message));
+    }
+    Ok(())
+}
+
 /// The axes of a shape, in words.
 fn names(axes: &Axes, shape: &Shape) -> String {
     let name = |axis: &usize| {

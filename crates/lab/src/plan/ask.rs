@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::{Asked, Finding, keys, names};
 use crate::experiment::{Claim, Figure, FigureKind, Published, Row, SAMPLE_AXIS, SurveySpec, Table};
-use crate::language::{self, Axes};
+use crate::language::{self, Axes, ConditionError};
 use crate::swept;
 use trunkline_engine::catalogue::{Known, Unit, UnknownName};
 use trunkline_schema::{At, Findings};
@@ -119,7 +119,22 @@ impl Ask<'_> {
     }
 
     fn published(&self, at: &At<'_>, published: &Published) {
-        self.name(&at.key("metric"), |known| known.metric(&published.metric).map(drop));
+        match (&published.metric, &published.ratio) {
+            (Some(metric), None) => self.name(&at.key("metric"), |known| known.metric(metric).map(drop)),
+            (None, Some(ratio)) => {
+                self.condition(&at.key("ratio"), &|axes| {
+                    language::check_ratio(ratio, axes, &|metric| self.unit_of(metric))
+                });
+                if published.values.iter().any(|cell| !cell.at.is_empty()) {
+                    at.key("values")
+                        .report("names points", "a value without `at`: a ratio selects its own points");
+                }
+                if published.unit.is_some() {
+                    at.key("unit").report("is of a ratio", "no unit");
+                }
+            }
+            _ => at.report("has neither metric nor ratio, or both", "one of metric and ratio"),
+        }
         Self::unit(&at.key("unit"), published.unit.as_ref());
         if published.within.is_some_and(|within| !(within.is_finite() && within >= 1.0)) {
             at.key("within").refuse("a factor, 1 or more");
@@ -136,14 +151,17 @@ impl Ask<'_> {
     fn claim(&self, at: &At<'_>, claim: &Claim) {
         for (key, condition) in [("holds", Some(&claim.holds)), ("differs", claim.differs.as_ref())] {
             let Some(condition) = condition else { continue };
-            let check = |axes| language::check(condition, axes, &|metric| self.unit_of(metric));
-            // What it says of the sweep as it is, or else as it was.
-            if let Err(error) = check(self.axes_now).or_else(|error| check(self.axes).map_err(|_| error)) {
-                let column =
-                    error.condition.get(..error.at.start).map_or(1, |before| before.chars().count() + 1);
-                let problem = format!("{} (at character {column} of the condition)", error.message);
-                at.key(key).report_plain(problem);
-            }
+            self.condition(&at.key(key), &|axes| {
+                language::check(condition, axes, &|metric| self.unit_of(metric))
+            });
+        }
+    }
+
+    /// What a text says of the sweep as it is, or else as it was.
+    fn condition(&self, at: &At<'_>, check: &dyn Fn(&Axes) -> Result<(), ConditionError>) {
+        if let Err(error) = check(self.axes_now).or_else(|error| check(self.axes).map_err(|_| error)) {
+            let column = error.condition.get(..error.at.start).map_or(1, |before| before.chars().count() + 1);
+            at.report_plain(format!("{} (at character {column} of the condition)", error.message));
         }
     }
 

@@ -10,6 +10,8 @@ use crate::experiment::{CellSpec, ProxyModeName, ProxySpec};
 use trunkline_engine::scenario::{Cell, Proxy, ProxyMode};
 use trunkline_schema::{At, RateSource};
 
+const ROOM: &str = "packets, 1 or more";
+
 /// Keys of each mode, and its name. A proxy that does nothing may keep its keys, so that a sweep can switch it off.
 const fn has(mode: ProxyModeName) -> Option<(&'static str, &'static [&'static str])> {
     match mode {
@@ -17,6 +19,7 @@ const fn has(mode: ProxyModeName) -> Option<(&'static str, &'static [&'static st
         ProxyModeName::Split => Some(("split", &["tcp", "tcp_mobile"])),
         ProxyModeName::PathTail => Some(("path-tail", &["tcp", "tcp_mobile", "cells"])),
         ProxyModeName::ClampWindow => Some(("clamp-window", &["window"])),
+        ProxyModeName::ClampToRoom => Some(("clamp-to-room", &["room"])),
         ProxyModeName::Freeze => Some(("freeze", &["after"])),
         ProxyModeName::RegulateAcks => Some(("regulate-acks", &["room"])),
     }
@@ -36,6 +39,7 @@ pub(super) fn proxy(context: &Context<'_>, at: &At<'_>, spec: &ProxySpec) -> Opt
     let checked = match &mode {
         ProxyMode::ClampWindow(bytes) => sim::ProxyMode::ClampWindow(*bytes).check(),
         ProxyMode::Freeze(after) => sim::ProxyMode::Freeze { after: *after }.check(),
+        ProxyMode::ClampToRoom(room) => sim::ProxyMode::ClampToRoom { room: *room }.check(),
         ProxyMode::RegulateAcks(room) => sim::ProxyMode::RegulateAcks { room: *room }.check(),
         ProxyMode::PathTail(tcp, cells) => {
             sim::ProxyMode::PathTail(same(tcp), cells.iter().map(cell).collect()).check()
@@ -74,9 +78,8 @@ fn mode(context: &Context<'_>, at: &At<'_>, spec: &ProxySpec, behind: &[usize]) 
         ProxyModeName::Freeze => {
             ProxyMode::Freeze(needed(at, "after", spec.after, "a time, such as \"500 ms\"")?.0)
         }
-        ProxyModeName::RegulateAcks => {
-            ProxyMode::RegulateAcks(needed(at, "room", spec.room, "packets, 1 or more")?)
-        }
+        ProxyModeName::ClampToRoom => ProxyMode::ClampToRoom(needed(at, "room", spec.room, ROOM)?),
+        ProxyModeName::RegulateAcks => ProxyMode::RegulateAcks(needed(at, "room", spec.room, ROOM)?),
     })
 }
 

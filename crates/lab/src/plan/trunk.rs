@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use trunkline_engine::Adapter;
 use trunkline_engine::scenario::{Trunk, Tunnel};
 use trunkline_schema::{At, Classes, Encryption, LanesSpec, Resolver, RuleSpec};
-use trunkline_sim::{NodeId, TrunkSettings};
+use trunkline_sim::{LaneSocket, NodeId, TrunkSettings};
 use trunkline_trunk::{CongestionControl, LaneGroup, Transport, TrunkPlan};
 
 use super::check::Check;
@@ -91,6 +91,7 @@ fn tunnel(
         ("family", spec.family.is_some()),
         ("tcp", spec.tcp.is_some()),
         ("encryption", spec.encryption.is_some()),
+        ("lane_socket", spec.lane_socket.is_some()),
         ("lanes", spec.lanes != LanesSpec::default()),
         ("classes", spec.classes != Classes::default()),
     ];
@@ -111,6 +112,13 @@ fn trunk(
     let [near, far] = gateways(context, at, spec);
     let tcp = context.tcp(&at.key("tcp"), spec.tcp.as_deref());
     let before = at.mistakes();
+    if spec
+        .lane_socket
+        .and_then(|socket| socket.unsent)
+        .is_some_and(|unsent| !(1..=1 << 30).contains(&unsent.0))
+    {
+        at.key("lane_socket").key("unsent").refuse("1 B to 1 GiB");
+    }
     let (plan, hosts) = plan(context, at, spec);
     let is_right = at.mistakes() == before;
     let gateways = [near?, far?];
@@ -135,6 +143,7 @@ fn trunk(
         hosts,
         site: spec.site(),
         sealed: spec.encryption != Some(Encryption::None),
+        socket: spec.lane_socket.map(LaneSocket::from).unwrap_or_default(),
     })
 }
 

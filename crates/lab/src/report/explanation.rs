@@ -66,11 +66,9 @@ pub fn share(share: &Share) -> String {
 
 /// A published value as people name it: its metric and its point.
 pub fn value_name(experiment: &Experiment, value: &ValueAnswer) -> String {
-    let rows = || experiment.tables.iter().flat_map(|table| &table.metrics);
-    let label = rows().find(|row| row.metric == value.metric).and_then(|row| row.label.clone());
+    let label = super::table::published_name(experiment, &value.metric);
     // Such a label continues that of the row above it.
-    let label = label.filter(|label| !label.starts_with('…'));
-    let label = label.unwrap_or_else(|| value.metric.clone());
+    let label = if label.starts_with('…') { value.metric.clone() } else { label.to_owned() };
     if value.point.is_empty() {
         return label;
     }
@@ -356,7 +354,7 @@ impl Page<'_> {
 
     /// Whether one run's value is within the factor that the file allows.
     fn holds(&self, value: &ValueAnswer, ours: f64) -> Verdict {
-        let published = self.experiment.published.iter().find(|published| published.metric == value.metric);
+        let published = self.experiment.published.iter().find(|published| published.what() == value.metric);
         crate::verdict::within(ours, value.paper, published.and_then(|published| published.within))
     }
 

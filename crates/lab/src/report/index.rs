@@ -10,7 +10,7 @@ use super::document::{Align, Document, inline, plain, table};
 use super::material::Material;
 use super::open::{self, Answered, Open};
 use super::page::{bullet, time};
-use super::{PAGE, QUICK, Shortfall, TALLIES, Whose, machine, paper, shortfalls, sign};
+use super::{PAGE, QUICK, Shortfall, TALLIES, Whose, machine, number, paper, shortfalls, sign};
 use crate::results::Verdict;
 use crate::verdict::Tally;
 
@@ -29,6 +29,8 @@ pub struct Entry {
     pub source: Option<String>,
     /// The paper's claims, its values, and claims of ours.
     pub tallies: [Tally; 3],
+    /// Published values by which the set-up was chosen. They are not counted.
+    pub calibrated: usize,
     /// What of all that does not hold, and why.
     pub shortfalls: Vec<Shortfall>,
     /// Whether it is a quick run.
@@ -60,6 +62,7 @@ impl Entry {
             paper: experiment.paper.clone(),
             source: experiment.source.clone(),
             tallies: material.judgement.tallies(experiment),
+            calibrated: material.judgement.calibrated.len(),
             shortfalls: shortfalls(experiment, material.judgement),
             quick: experiment.is_quick(),
             runs: material.runs.len(),
@@ -144,6 +147,19 @@ pub fn index(entries: &[Entry], beside: &[Entry], explained: &[Answered], versio
     }
     index.add(MEANING);
     index.add(&table_of_papers(&papers, &other));
+    let calibrated: Vec<String> = entries
+        .iter()
+        .filter(|entry| entry.calibrated > 0)
+        .map(|entry| format!("{} of `{}`", entry.calibrated, entry.id))
+        .collect();
+    if !calibrated.is_empty() {
+        let all = entries.iter().map(|entry| entry.calibrated).sum();
+        index.add(&format!(
+            "Not counted: {} by which what a paper leaves open was chosen ({}).",
+            number::count(all, "published value"),
+            calibrated.join(", ")
+        ));
+    }
     open.introduce(&mut index, entries);
     if let Some(remark) = other.remark() {
         index.add(&remark);

@@ -34,13 +34,18 @@ pub struct Material<'a> {
 }
 
 impl Material<'_> {
+    /// Of all published values, counted or not.
+    pub(super) fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
+        self.judgement.comparisons.iter().chain(&self.judgement.calibrated)
+    }
+
     pub(super) fn comparison(&self, metric: &str, point: &Point) -> Option<&Comparison> {
-        self.judgement.comparisons.iter().find(|cell| cell.metric == metric && cell.point == *point)
+        self.comparisons().find(|cell| cell.metric == metric && cell.point == *point)
     }
 
     /// What a metric was published in, if that is not its own unit.
     pub(super) fn published_unit(&self, metric: &str) -> Option<&str> {
-        self.judgement.comparisons.iter().find(|cell| cell.metric == metric)?.unit.as_deref()
+        self.comparisons().find(|cell| cell.metric == metric)?.unit.as_deref()
     }
 
     /// The most runs that a point has.

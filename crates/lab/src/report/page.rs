@@ -81,6 +81,10 @@ fn head(report: &mut Document, material: &Material) {
     if !counts.is_empty() {
         report.add(&counts.join("\n"));
     }
+    if !material.judgement.calibrated.is_empty() {
+        let count = number::count(material.judgement.calibrated.len(), "published value");
+        report.add(&format!("Not counted: {count} by which the set-up was chosen (*calibrated*)."));
+    }
     let (engine, version) = (material.engine(), material.version());
     report.add(&format!("Trunkline {version}, engine `{engine}`, {}.", runs(material)));
     if let Some(this) = material.machine {

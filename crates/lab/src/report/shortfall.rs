@@ -3,7 +3,7 @@
 use indexmap::{IndexMap, IndexSet};
 
 use super::{counted, number, table};
-use crate::experiment::{ClaimKind, Experiment, Row};
+use crate::experiment::{ClaimKind, Experiment};
 use crate::results::Verdict;
 use crate::statistics::bounds;
 use crate::verdict::{Comparison, Judgement, Tally};
@@ -53,11 +53,7 @@ pub fn shortfalls(experiment: &Experiment, judgement: &Judgement) -> Vec<Shortfa
 }
 
 fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) -> Shortfall {
-    let rows = || experiment.tables.iter().flat_map(|table| &table.metrics);
-    let name = |metric: &str| -> String {
-        let row: Option<&Row> = rows().find(|row| row.metric == metric);
-        row.map_or_else(|| metric.to_owned(), |row| table::label_of(row).trim_start_matches("… ").to_owned())
-    };
+    let name = |what| table::published_name(experiment, what).trim_start_matches("… ").to_owned();
     let names: IndexSet<String> = cells.iter().map(|cell| name(&cell.metric)).collect();
     let names: Vec<String> = names.into_iter().collect();
     let ratios = cells.iter().filter_map(|cell| cell.ratio).filter(|ratio| ratio.is_finite());

@@ -7,7 +7,7 @@ use super::material::Material;
 use super::survivors::{self, MARK, Survivors};
 use super::unit::{DisplayUnit, base_unit};
 use super::{axes, number, sign};
-use crate::experiment::{Row, Table};
+use crate::experiment::{Experiment, Row, Table};
 use crate::results::{Estimate, PointResult, Verdict};
 use crate::verdict::Comparison;
 
@@ -144,7 +144,9 @@ fn cell(ours: Option<Ours>, paper: Option<&Comparison>, unit: &DisplayUnit) -> O
         .or_else(|| paper.map(|_| MISSING.to_owned()))?;
     let Some(cell) = paper else { return Some(ours) };
     let ratio = cell.ratio.map(|ratio| format!(", {}", number::ratio(ratio))).unwrap_or_default();
-    Some(format!("{ours} (paper {}{ratio} {})", number::as_published(shown(cell.paper)), sign(cell.verdict)))
+    let sign = if cell.calibrated { ", calibrated" } else { sign(cell.verdict) };
+    let space = if cell.calibrated { "" } else { " " };
+    Some(format!("{ours} (paper {}{ratio}{space}{sign})", number::as_published(shown(cell.paper))))
 }
 
 /// Above the only column.
@@ -241,6 +243,20 @@ fn names(title: &str, label: &str) -> bool {
     !label.is_empty() && title.windows(label.len()).any(|part| part == label)
 }
 
+/// What a published metric or ratio is called.
+pub(super) fn published_name<'a>(experiment: &'a Experiment, what: &'a str) -> &'a str {
+    let rows = || experiment.tables.iter().flat_map(|table| &table.metrics);
+    let row = || rows().find(|row| row.metric == what).and_then(|row| row.label.as_deref());
+    let own = experiment.published.iter().find(|published| published.what() == what);
+    own.and_then(|published| published.label.as_deref()).or_else(row).unwrap_or(what)
+}
+
+/// Where a published value is; a ratio is of several points.
+fn point_label(experiment: &Experiment, cell: &Comparison) -> String {
+    let is_ratio = cell.point.is_empty() && !experiment.sweep.is_empty();
+    if is_ratio { MISSING.to_owned() } else { axes::point_label(experiment, &cell.point) }
+}
+
 /// Published values that no table has.
 fn others(material: &Material, tables: &[Table]) -> Grid {
     let mut grid = Grid {
@@ -253,19 +269,16 @@ fn others(material: &Material, tables: &[Table]) -> Grid {
         table.metrics.iter().any(|row| row.metric == cell.metric)
             && axes::at(material.results, &table.at).iter().any(|result| result.point == cell.point)
     };
-    let cells = material.judgement.comparisons.iter();
-    for cell in cells.filter(|cell| !tables.iter().any(|table| shows(table, cell))) {
+    for cell in material.comparisons().filter(|cell| !tables.iter().any(|table| shows(table, cell))) {
         let base = base_unit(&cell.metric);
         let unit = cell
             .unit
             .as_deref()
             .and_then(|name| DisplayUnit::named(base, name))
             .unwrap_or_else(|| DisplayUnit::fitting(base, [cell.paper]));
-        reason(&mut grid, &cell.metric, cell);
-        let labels = vec![
-            format!("{}{}", cell.metric, unit.behind()),
-            axes::point_label(material.experiment, &cell.point),
-        ];
+        let name = published_name(material.experiment, &cell.metric);
+        reason(&mut grid, name, cell);
+        let labels = vec![format!("{name}{}", unit.behind()), point_label(material.experiment, cell)];
         let ours = cell.ours.as_ref().map(|estimate| Ours { estimate, is_of_few: false });
         let cells = self::cell(ours, Some(cell), &unit).into_iter().collect();
         grid.rows.push(GridRow { labels, cells });

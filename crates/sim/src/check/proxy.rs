@@ -24,7 +24,9 @@ impl ProxyMode {
             }
             ProxyMode::ClampWindow(bytes) => ensure(*bytes > 0, "window", bytes, "1 or more bytes"),
             ProxyMode::Freeze { after } => ensure(!after.is_zero(), "after", after, "more than no time"),
-            ProxyMode::RegulateAcks { room } => ensure(*room > 0, "room", room, "1 or more packets"),
+            ProxyMode::RegulateAcks { room } | ProxyMode::ClampToRoom { room } => {
+                ensure(*room > 0, "room", room, "1 or more packets")
+            }
         }
     }
 }

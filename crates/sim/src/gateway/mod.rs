@@ -31,7 +31,7 @@ use tcp_lane::TcpLane;
 
 pub use quic::QuicLaneStats;
 pub use report::{LaneReport, TrunkReport};
-pub use settings::TrunkSettings;
+pub use settings::{LaneSocket, TrunkSettings};
 
 /// A trunk between two gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

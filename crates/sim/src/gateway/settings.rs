@@ -19,8 +19,19 @@ pub struct TrunkSettings {
     pub tcp: [Arc<Settings>; 2],
     /// Whether the bytes of TLS records are added to what a TCP lane carries.
     pub sealed: bool,
+    /// The sockets of its lanes over TCP.
+    pub socket: LaneSocket,
     /// Flows that each side remembers.
     pub flows: usize,
+}
+
+/// How a gateway's program uses the sockets of its lanes over TCP. By default as our gateway does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LaneSocket {
+    /// Whether Nagle's algorithm is on, where the lanes' TCP has it.
+    pub nagle: bool,
+    /// Unsent bytes that wait in the socket, behind the edge queue; as many as the lane needs to keep its path busy.
+    pub unsent: Option<usize>,
 }
 
 impl TrunkSettings {
@@ -34,6 +45,7 @@ impl TrunkSettings {
             plans: [plan.clone(), plan],
             tcp: [tcp.clone(), tcp],
             sealed: false,
+            socket: LaneSocket::default(),
             flows: 1 << 12,
         }
     }

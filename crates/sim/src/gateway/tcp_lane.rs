@@ -208,6 +208,9 @@ impl TcpLane {
         let mut pump = LanePump::over_tcp();
         pump.configure(plan, lane);
         pump.expect_reports();
+        if let Some(unsent) = settings.socket.unsent {
+            pump.fix_depth(unsent);
+        }
         let stream = Stream::new(plan.group_of(lane).0.compression, settings.sealed, seed);
         TcpLane {
             lane,

@@ -69,7 +69,7 @@ impl Network {
         for (node, tcp) in ends.iter().zip(&mut settings.tcp) {
             self.set_clock(*node, tcp);
             // As the gateway's sockets (TCP_NODELAY): it hands over all it has, and what is left over is not to wait.
-            Arc::make_mut(tcp).nagle = false;
+            Arc::make_mut(tcp).nagle &= settings.socket.nagle;
         }
         let ends = ends.map(|node| match self.net.nodes[node.index()].kind {
             NodeKind::Gateway(gateway) => (node, gateway),

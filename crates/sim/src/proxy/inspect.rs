@@ -12,11 +12,16 @@ use super::{FlowKey, ProxyStats};
 use crate::Packet;
 use crate::state::flags_of;
 
+/// Bytes of a segment before one has come (RFC 9293 §3.7.1).
+const DEFAULT_SEGMENT: u64 = 536;
+
 /// What is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// Windows are lowered to this, bytes.
     Clamp(u64),
+    /// Windows are lowered to the free places before the link to the mobile node, of so many.
+    ClampToRoom(u32),
     /// The sender is stopped when the mobile node has been silent for so long.
     Freeze(Duration),
 }
@@ -33,6 +38,8 @@ struct Inspected {
     /// When a segment passed to the mobile node to which it has said nothing yet.
     unanswered_since: Option<Instant>,
     frozen: bool,
+    /// Bytes of the longest segment of the network's side.
+    longest: u64,
     /// Which sides have sent FIN, the network's first.
     closed: [bool; 2],
     due: Option<Instant>,
@@ -51,10 +58,10 @@ impl Inspection {
         Inspection { change, flows: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    /// What passes in place of a packet.
+    /// What passes in place of a packet, `waiting` packets being before the link to the mobile node.
     pub(super) fn handle(
         &mut self,
-        now: Instant,
+        (now, waiting): (Instant, u64),
         (key, inward): (FlowKey, bool),
         packet: Packet,
         stats: &mut ProxyStats,
@@ -64,11 +71,20 @@ impl Inspection {
             stats.flows += 1;
             self.flows.insert(key, Inspected::default());
         }
+        let flows = self.flows.len() as u64;
         let Some(flow) = self.flows.get_mut(&key) else { return packet };
         let Ok((segment, _)) = Segment::parse(packet.transport(), packet.transport_len()) else {
             return packet;
         };
-        let passes = flow.handle(now, self.change, (inward, packet), &segment, stats);
+        let change = match self.change {
+            // Each connection's part of the free places, and a segment at least: a window of 0 would stop the sender.
+            Change::ClampToRoom(room) => {
+                let free = u64::from(room).saturating_sub(waiting) / flows;
+                Change::Clamp(free.max(1) * flow.longest.max(DEFAULT_SEGMENT))
+            }
+            change => change,
+        };
+        let passes = flow.handle(now, change, (inward, packet), &segment, stats);
         let due = flow.next(self.change);
         let over = flags.contains(TcpFlags::RST) || flow.closed == [true; 2];
         let before = std::mem::replace(&mut flow.due, due);
@@ -121,6 +137,7 @@ impl Inspected {
         if inward {
             // After a loss there may be nothing to answer: then the sender's timer is to run.
             self.unanswered_since.get_or_insert(now);
+            self.longest = self.longest.max(u64::from(segment.sequence_len()));
             if self.sent.is_none_or(|sent| sent.before(segment.end())) {
                 self.sent = Some(segment.end());
             }
@@ -128,6 +145,8 @@ impl Inspected {
         }
         match change {
             Change::Clamp(max) => self.clamp(packet, segment, max, stats),
+            // Has become a clamp to what is free now.
+            Change::ClampToRoom(_) => packet,
             Change::Freeze(_) if syn => packet,
             Change::Freeze(_) => self.hold_last_byte(packet, segment, stats),
         }

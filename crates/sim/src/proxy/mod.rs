@@ -40,8 +40,14 @@ pub enum ProxyMode {
     /// crate `trunk`'s path tail emulation. The TCP that faces the network goes without SACK, timestamps and delayed
     /// acknowledgements, whatever its settings: when they leave is the emulation's to say.
     PathTail([Arc<Settings>; 2], Vec<Cell>),
-    /// Lowers the windows that the nodes behind it offer, bytes (Chakravorty et al. 2003; theirs vary).
+    /// Lowers the windows that the nodes behind it offer, bytes.
     ClampWindow(u64),
+    /// Lowers them to what finds a free place before the link to the mobile node now (after Chakravorty et al. 2003): windows follow the
+    /// mobile network. Connections share the free places; each keeps a segment.
+    ClampToRoom {
+        /// Packets that may wait before each of the proxy's links to the nodes behind it.
+        room: u32,
+    },
     /// M-TCP (Brown and Singh 1997): keeps the acknowledgement of the last byte back, and when the mobile node has not been heard
     /// of for a while, uses it to close the sender's window until it is.
     ///
@@ -132,6 +138,7 @@ impl Proxy {
             ProxyMode::Split(tcp) => Work::Split(Box::new(Split::new(node, tcp, None))),
             ProxyMode::PathTail(tcp, cells) => Work::Split(Box::new(Split::new(node, tcp, Some(&cells)))),
             ProxyMode::ClampWindow(max) => Work::Inspect(Inspection::new(Change::Clamp(max))),
+            ProxyMode::ClampToRoom { room } => Work::Inspect(Inspection::new(Change::ClampToRoom(room))),
             ProxyMode::Freeze { after } => Work::Inspect(Inspection::new(Change::Freeze(after))),
             ProxyMode::RegulateAcks { room } => Work::Regulate(room, BTreeMap::new()),
         };
@@ -171,6 +178,8 @@ impl Proxy {
         }
         let (source, destination) = packet.ports();
         let key = if inward { (from, to, source, destination) } else { (to, from, destination, source) };
+        let mobile = if inward { to } else { from };
+        let link = LinkId(net.nodes[self.node.index()].routes[mobile.index()]);
         let (node, now, stats) = (self.node, net.now, &mut self.stats);
         match &mut self.work {
             // An end would find it out; who only looks does not.
@@ -178,12 +187,11 @@ impl Proxy {
             Work::Split(split) => split.handle_packet(net, index, (key, inward), packet, stats),
             _ if packet.is_corrupted() => net.forward(node, packet),
             Work::Inspect(inspection) => {
-                let passes = inspection.handle(now, (key, inward), packet, stats);
+                let waiting = waiting(net, link);
+                let passes = inspection.handle((now, waiting), (key, inward), packet, stats);
                 net.forward(node, passes);
             }
             Work::Regulate(room, regulators) => {
-                let mobile = if inward { to } else { from };
-                let link = LinkId(net.nodes[node.index()].routes[mobile.index()]);
                 let regulator = regulators.entry(link).or_insert_with(|| Regulator::new(*room));
                 if let Some(passes) = regulator.handle(now, (key, inward), packet, stats) {
                     net.forward(node, passes);
@@ -206,10 +214,7 @@ impl Proxy {
             }
             Work::Regulate(_, regulators) => {
                 for (link, regulator) in regulators {
-                    let waiting = net
-                        .links
-                        .get(link.0 as usize)
-                        .map_or(0, |link| link.machine.queue().backlog_segments);
+                    let waiting = waiting(net, *link);
                     while let Some(packet) = regulator.poll(now, waiting, stats) {
                         net.forward(node, packet);
                     }
@@ -243,4 +248,9 @@ impl Proxy {
         }
         self.wait(net, index);
     }
+}
+
+/// Packets before a link.
+fn waiting(net: &NetworkState, link: LinkId) -> u64 {
+    net.links.get(link.0 as usize).map_or(0, |link| link.machine.queue().backlog_segments)
 }

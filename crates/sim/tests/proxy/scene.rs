@@ -125,6 +125,10 @@ pub(crate) fn clamp(_: &[NodeId]) -> ProxyMode {
     ProxyMode::ClampWindow(20_000)
 }
 
+pub(crate) fn clamp_to_room(_: &[NodeId]) -> ProxyMode {
+    ProxyMode::ClampToRoom { room: 20 }
+}
+
 /// Sooner than a timer runs out that began when what is now first in flight was sent.
 pub(crate) fn freeze(_: &[NodeId]) -> ProxyMode {
     ProxyMode::Freeze { after: Duration::from_millis(200) }
@@ -139,11 +143,12 @@ pub(crate) fn idle(_: &[NodeId]) -> ProxyMode {
     ProxyMode::ClampWindow(u64::MAX)
 }
 
-pub(crate) const MODES: [(&str, Mode); 6] = [
+pub(crate) const MODES: [(&str, Mode); 7] = [
     ("none", idle),
     ("split", split),
     ("path tail", path_tail),
     ("clamp", clamp),
+    ("clamp to room", clamp_to_room),
     ("freeze", freeze),
     ("regulate", regulate),
 ];

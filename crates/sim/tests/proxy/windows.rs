@@ -28,6 +28,29 @@ fn a_clamped_window_bounds_what_is_in_flight_from_the_first_round_trip_on() {
     }
 }
 
+/// The queue before the mobile link has 20 places. What is offered is what is free there now: the sender never overfills it, and
+/// the path, whose round trip wants more than the queue, is not full.
+#[test]
+fn a_window_that_follows_the_room_never_overfills_it() {
+    let mobile = || {
+        let limits = Limits { segments: 20, bytes: u64::MAX };
+        link(2.0, 10).queue(QueueSettings::TailDrop(limits))
+    };
+    let run = |mode: Mode| {
+        let mut scene = Scene::new(2, &link(10.0, 100), &[mobile()], mode);
+        let tcp = Settings { initial_window: 4, ..linux() };
+        let source = scene.transfer(0, tcp, None);
+        scene.network.run_until(seconds(30));
+        let dropped = scene.network.link_state(scene.links[0]).queue().dropped_total();
+        (dropped, scene.only(source).throughput(scene.network.now()), *scene.network.proxy_stats(scene.proxy))
+    };
+    let (dropped, rate, stats) = run(clamp_to_room);
+    assert!(dropped == 0 && stats.clamped > 1000, "{dropped} drops, {stats:?}");
+    assert!((0.5e6..1.5e6).contains(&rate), "{rate}");
+    let (dropped, _, stats) = run(idle);
+    assert!(dropped > 0 && stats.clamped == 0, "{dropped} drops without it");
+}
+
 #[test]
 fn a_frozen_sender_keeps_its_window_and_goes_on_at_once() {
     let run = |mode: Mode| {

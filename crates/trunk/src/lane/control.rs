@@ -76,6 +76,8 @@ pub struct LaneControl {
     /// Whether it has been full since the last snapshot.
     filled: bool,
     depth: usize,
+    /// Unsent bytes that the lane holds whatever its connection does, if that is set.
+    fixed_depth: Option<usize>,
     snapshot_at: Option<Instant>,
     held_at: Option<Instant>,
     progress: Progress,
@@ -360,8 +362,15 @@ impl LaneControl {
         }
     }
 
+    /// Has the lane hold so many unsent bytes, as a program does that writes into a socket with such a buffer. A gateway's holds what its
+    /// connection needs.
+    pub fn fix_depth(&mut self, bytes: usize) {
+        self.fixed_depth = Some(bytes);
+        self.update_depth();
+    }
+
     fn update_depth(&mut self) {
-        let depth = self.snapshot.depth(Self::VISIT, self.grant);
+        let depth = self.fixed_depth.unwrap_or_else(|| self.snapshot.depth(Self::VISIT, self.grant));
         if depth.abs_diff(self.depth) > self.depth / 4 {
             self.depth = depth;
             self.low_water_mark_due = true;

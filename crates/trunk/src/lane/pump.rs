@@ -73,6 +73,11 @@ impl LanePump {
         self.control.expect_reports();
     }
 
+    /// Has the connection hold so many unsent bytes, in place of what it needs.
+    pub fn fix_depth(&mut self, bytes: usize) {
+        self.control.fix_depth(bytes);
+    }
+
     /// Takes the settings of a plan for `lane`, at first and whenever they change; [`apply`](Self::apply) follows.
     pub fn configure(&mut self, plan: &TrunkPlan, lane: LaneId) {
         self.control.configure(plan, lane);

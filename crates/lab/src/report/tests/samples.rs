@@ -47,12 +47,10 @@ impl Sample {
     pub(super) fn point(&mut self, point: &[(&str, &str)], runs: u32, metrics: &[(&str, f64, f64)]) -> Point {
         let point: Point = point.iter().map(|(axis, value)| ((*axis).into(), (*value).into())).collect();
         let estimate = |mean: f64, half: f64| Estimate {
-            mean,
             ci95: (runs > 1).then_some(half),
             min: mean - half / 2.0,
             max: mean + half / 2.0,
-            runs: None,
-            paper: None,
+            ..Estimate::alone(mean)
         };
         self.results.push(PointResult {
             experiment: self.experiment.id.clone(),
@@ -108,6 +106,7 @@ impl Sample {
             ours: ours.copied(),
             ratio,
             verdict,
+            calibrated: false,
             why: why.map(str::to_owned),
         });
     }
