@@ -10,7 +10,8 @@ use super::document::{Align, Document, inline, plain, table};
 use super::material::Material;
 use super::open::{self, Answered, Open};
 use super::page::{bullet, time};
-use super::{PAGE, QUICK, Shortfall, TALLIES, Whose, machine, number, paper, shortfalls, sign};
+use super::shortfall;
+use super::{PAGE, QUICK, Said, Shortfall, TALLIES, Whose, machine, number, paper, shortfalls, sign};
 use crate::results::Verdict;
 use crate::verdict::Tally;
 
@@ -31,6 +32,8 @@ pub struct Entry {
     pub tallies: [Tally; 3],
     /// Published values by which the set-up was chosen. They are not counted.
     pub calibrated: usize,
+    /// All that is said, and how it came out.
+    pub lines: Vec<Said>,
     /// What of all that does not hold, and why.
     pub shortfalls: Vec<Shortfall>,
     /// Whether it is a quick run.
@@ -63,6 +66,7 @@ impl Entry {
             source: experiment.source.clone(),
             tallies: material.judgement.tallies(experiment),
             calibrated: material.judgement.calibrated.len(),
+            lines: shortfall::lines(experiment, material.judgement),
             shortfalls: shortfalls(experiment, material.judgement),
             quick: experiment.is_quick(),
             runs: material.runs.len(),
@@ -174,11 +178,13 @@ pub fn index(entries: &[Entry], beside: &[Entry], explained: &[Answered], versio
         let bullets =
             entries.iter().flat_map(|entry| entry.shortfalls.iter().map(|short| shortfall(entry, short)));
         let bullets: Vec<String> = bullets.collect();
+        index.file("### Each verdict");
+        index.file(&table_of_lines(entries, &other));
         if bullets.is_empty() {
-            index.add("All of it holds.");
+            index.page("All of it holds.");
         } else {
-            index.add("### What does not hold, and why");
-            index.add(&bullets.join("\n"));
+            index.page("### What does not hold, and why");
+            index.page(&bullets.join("\n"));
         }
         let bullets: Vec<String> =
             entries.iter().filter_map(|entry| open.of(entry)).map(open::bullet).collect();
@@ -188,8 +194,8 @@ pub fn index(entries: &[Entry], beside: &[Entry], explained: &[Answered], versio
         }
         let bullets: Vec<String> = entries.iter().flat_map(|entry| other.shortfalls(entry)).collect();
         if !bullets.is_empty() {
-            index.add("### What comes out differently on a kernel");
-            index.add(&bullets.join("\n"));
+            index.page("### What comes out differently on a kernel");
+            index.page(&bullets.join("\n"));
         }
     }
     index
@@ -291,6 +297,32 @@ fn table_of_experiments(entries: &[&Entry], beside: &Beside<'_>) -> String {
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
     let heads: Vec<&str> = ["experiment", "what"].into_iter().chain(TALLIES).chain(beside.head()).collect();
     table(&heads, &rows, &[Align::Left; 6][..heads.len()])
+}
+
+/// A line for each claim, and for the values of a metric: how it came out by each engine, and why in a sentence.
+fn table_of_lines(entries: &[&Entry], beside: &Beside<'_>) -> String {
+    let has_other = beside.head().is_some();
+    let mut rows = Vec::new();
+    for entry in entries {
+        let other = beside.of(entry);
+        for line in &entry.lines {
+            let whose = match line.whose {
+                Whose::Paper => "",
+                Whose::Ours => " (ours)",
+                Whose::Values => " (values)",
+            };
+            let there = other.and_then(|other| other.lines.iter().find(|there| there.what == line.what));
+            let mut row =
+                vec![format!("`{}`", entry.id), plain(&format!("{}{whose}", line.what)), marks(line.tally)];
+            row.extend(has_other.then(|| there.map_or("–".to_owned(), |there| marks(there.tally))));
+            row.push(inline(&line.why));
+            rows.push(row);
+        }
+    }
+    let kernel = has_other.then_some("kernel");
+    let heads: Vec<&str> =
+        ["experiment", "claim", "verdict"].into_iter().chain(kernel).chain(["why"]).collect();
+    table(&heads, &rows, &[Align::Left; 5][..heads.len()])
 }
 
 /// With their places in the papers, other names, and the time they took.

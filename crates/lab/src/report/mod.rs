@@ -38,7 +38,7 @@ pub use index::{Entry, index};
 pub use material::Material;
 pub use open::Answered;
 pub use page::report;
-pub use shortfall::{Shortfall, Whose, shortfalls};
+pub use shortfall::{Said, Shortfall, Whose, shortfalls};
 pub use survivors::{MARK, Survivors, note as survivors_note};
 pub use table::is_asked_first;
 pub use tcps::TcpInUse;

@@ -52,6 +52,53 @@ pub fn shortfalls(experiment: &Experiment, judgement: &Judgement) -> Vec<Shortfa
     all
 }
 
+/// A line of the table of verdicts: a claim, or the values of one metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Whose it is.
+    pub whose: Whose,
+    /// The claim, or the metric.
+    pub what: String,
+    /// How it came out, or each of the values.
+    pub tally: Tally,
+    /// Why not all of it holds, in a sentence; empty where all does.
+    pub why: String,
+}
+
+/// All claims and values of an experiment, in its order.
+pub(super) fn lines(experiment: &Experiment, judgement: &Judgement) -> Vec<Said> {
+    let claims = experiment.claims.iter().zip(&judgement.claims).map(|(claim, outcome)| {
+        let holds = outcome.verdict == Verdict::Holds;
+        let believed = claim.why.as_deref().filter(|_| outcome.verdict != Verdict::Undecided);
+        let why = believed.unwrap_or(&outcome.why);
+        Said {
+            whose: if claim.kind == ClaimKind::Ours { Whose::Ours } else { Whose::Paper },
+            what: outcome.text.clone(),
+            tally: Tally::of([outcome.verdict]),
+            why: if holds || experiment.is_quick() { String::new() } else { first_sentence(why) },
+        }
+    });
+    let mut metrics: IndexMap<&str, Vec<&Comparison>> = IndexMap::new();
+    for cell in &judgement.comparisons {
+        metrics.entry(&cell.metric).or_default().push(cell);
+    }
+    let values = metrics.into_iter().map(|(metric, cells)| Said {
+        whose: Whose::Values,
+        what: table::published_name(experiment, metric).trim_start_matches("… ").to_owned(),
+        tally: Tally::of(cells.iter().map(|cell| cell.verdict)),
+        why: cells.iter().find_map(|cell| cell.why.as_deref()).map(first_sentence).unwrap_or_default(),
+    });
+    claims.chain(values).collect()
+}
+
+/// Up to the first full stop that a capital or nothing follows.
+fn first_sentence(text: &str) -> String {
+    let begins = |rest: &str| rest.chars().next().is_some_and(|next| next.is_uppercase() || next == '`');
+    let end = text.match_indices(". ").map(|(at, stop)| (at + 1, at + stop.len()));
+    let end = end.clone().find(|(_, next)| begins(&text[*next..])).map_or(text.len(), |(end, _)| end);
+    text[..end].trim().to_owned()
+}
+
 fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) -> Shortfall {
     let name = |what| table::published_name(experiment, what).trim_start_matches("… ").to_owned();
     let names: IndexSet<String> = cells.iter().map(|cell| name(&cell.metric)).collect();
@@ -71,5 +118,22 @@ fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) 
             .unwrap_or(Verdict::Undecided),
         what: format!("{}: {}{ratio}", names.join("; "), counted(tally, &[])),
         why: why.unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_ends_where_another_begins() {
+        for (text, first) in [
+            ("One. Two.", "One."),
+            ("It is 1.5 s, e.g. for 3. Then 4.", "It is 1.5 s, e.g. for 3."),
+            ("Nothing follows", "Nothing follows"),
+            ("With `a`. `b` follows.", "With `a`."),
+        ] {
+            assert_eq!(first_sentence(text), first);
+        }
     }
 }
