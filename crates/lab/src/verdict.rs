@@ -12,6 +12,7 @@ use trunkline_engine::catalogue;
 
 use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
 use crate::language::{self, ConditionError, Table, factor};
+use crate::number::show;
 use crate::plan::Planned;
 use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Refusal, Verdict};
 use crate::swept;
@@ -136,6 +137,13 @@ pub fn judge<'p>(
             judgement.undecided.push(format!("{:?} {text}", claim.text));
             ClaimOutcome { text: claim.text.clone(), verdict: Verdict::Undecided, why: text }
         });
+        let outcome = match too_short(claim, &table, results) {
+            Some(why) if outcome.verdict != Verdict::Undecided => {
+                judgement.undecided.push(format!("{:?} {why}", claim.text));
+                ClaimOutcome { verdict: Verdict::Undecided, why, ..outcome }
+            }
+            _ => outcome,
+        };
         judgement.claims.push(outcome);
     }
     for published in &experiment.published {
@@ -212,6 +220,26 @@ fn decide(claim: &Claim, table: &Table<'_>, why: Option<&str>) -> Result<ClaimOu
     }
     let verdict = if differs.holds { Verdict::Differs } else { Verdict::Fails };
     Ok(outcome(verdict, reason(holds.explanation)))
+}
+
+/// Why the runs of a claim are too short to decide it, if they are.
+fn too_short(claim: &Claim, table: &Table<'_>, results: &[PointResult]) -> Option<String> {
+    let least = f64::from(claim.round_trips?);
+    let about = |result: &&PointResult| {
+        language::reads(&claim.holds, table.axes(), &result.point).is_ok_and(|is_read| is_read)
+    };
+    let short = results.iter().filter(about).filter_map(|result| {
+        let time = result.metrics.get("run.time")?.mean;
+        let trips = result.metrics.iter().filter(|(name, _)| name.ends_with(".rtt.mean"));
+        let longest = trips.map(|(_, estimate)| estimate.mean).reduce(f64::max)?;
+        (time < least * longest).then_some((time / longest, time, longest))
+    });
+    let (count, time, longest) = short.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!(
+        "could not be decided: a run of {} has {count:.0} round trips of {}, and the claim needs {least}",
+        show(time, "s"),
+        show(longest, "s")
+    ))
 }
 
 /// Whether a published value is of this point.
@@ -494,6 +522,25 @@ mod tests {
         let undecided = judge(&experiment, &points, &half, &[]);
         assert_eq!(undecided.cells().count(Verdict::Undecided), 1, "{undecided:?}");
         assert_eq!(undecided.comparisons[0].why.as_deref(), Some("there is no result at flows=60"));
+    }
+
+    #[test]
+    fn a_claim_that_needs_more_round_trips_than_a_run_has_is_undecided() {
+        let asked =
+            FILE.replace("text = \"It is fast.\"", "text = \"It is fast.\"\n        round_trips = 20");
+        let experiment: Experiment = toml::from_str(&asked).unwrap();
+        let with = |time: f64, rtt: f64| {
+            let mut results = results();
+            for result in &mut results {
+                result.metrics.insert("run.time".to_owned(), ours(time, None));
+                result.metrics.insert("web.rtt.mean".to_owned(), ours(rtt, None));
+            }
+            judge_all(&experiment, &results).claims[0].clone()
+        };
+        assert_eq!(with(12.0, 0.5).verdict, Verdict::Holds);
+        let short = with(12.0, 0.8);
+        assert_eq!(short.verdict, Verdict::Undecided);
+        assert!(short.why.contains("a run of 12 s has 15 round trips of 800 ms"), "{}", short.why);
     }
 
     #[test]

@@ -67,6 +67,8 @@ pub struct Claim {
     /// What of the runs of a point its conditions compare; their mean.
     #[serde(default, skip_serializing_if = "Average::is_mean")]
     pub over_runs: Average,
+    /// The least round trips that a run must have at each point that the claim is about, or it is undecided; none.
+    pub round_trips: Option<u32>,
     /// It is borne out.
     pub holds: String,
     /// It is borne out in direction, or in part.

@@ -86,7 +86,12 @@ pub(super) fn lines(experiment: &Experiment, judgement: &Judgement) -> Vec<Said>
         whose: Whose::Values,
         what: table::published_name(experiment, metric).trim_start_matches("… ").to_owned(),
         tally: Tally::of(cells.iter().map(|cell| cell.verdict)),
-        why: cells.iter().find_map(|cell| cell.why.as_deref()).map(first_sentence).unwrap_or_default(),
+        why: cells
+            .iter()
+            .filter(|cell| cell.verdict != Verdict::Holds)
+            .find_map(|cell| cell.why.as_deref())
+            .map(first_sentence)
+            .unwrap_or_default(),
     });
     claims.chain(values).collect()
 }
