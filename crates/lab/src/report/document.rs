@@ -360,6 +360,9 @@ pub fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
 }
 
+/// A column of a table is no wider in the file than so many characters; longer cells end where they end.
+const MAX_WIDTH: usize = 60;
+
 /// A table whose columns are as wide as what is in them. Cells are Markdown already but for what would end them.
 pub fn table<S: AsRef<str>>(heads: &[S], rows: &[Vec<String>], aligns: &[Align]) -> String {
     let cell = |text: &str| text.replace('\n', " ").replace("\\|", "|").replace('|', "\\|");
@@ -367,7 +370,7 @@ pub fn table<S: AsRef<str>>(heads: &[S], rows: &[Vec<String>], aligns: &[Align])
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|text| cell(text)).collect()).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).chain(heads.get(column));
-        cells.map(|text| text.chars().count()).max().unwrap_or(0).max(3)
+        cells.map(|text| text.chars().count()).max().unwrap_or(0).clamp(3, MAX_WIDTH)
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let line = |cells: &[String]| {
