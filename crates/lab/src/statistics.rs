@@ -27,7 +27,7 @@ fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let [low, high] = [(sorted.len() - 1) / 2, sorted.len() / 2].map(|place| sorted[place]);
-    if low == high { low } else { low.midpoint(high) }
+    low.midpoint(high)
 }
 
 /// Minimum and maximum; none of no values.

@@ -89,6 +89,7 @@ pub enum Average {
 }
 
 impl Average {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_mean(&self) -> bool {
         *self == Average::Mean
     }
