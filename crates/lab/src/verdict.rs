@@ -491,7 +491,7 @@ mod tests {
         let judgement = judge_all(&experiment, &results());
         assert_eq!(judgement.cells(), Tally([0, 0, 1, 0]), "the other one");
         let [chosen] = judgement.calibrated.as_slice() else { panic!("{judgement:?}") };
-        assert!(chosen.calibrated && chosen.paper == 0.4 && chosen.verdict == Verdict::Holds);
+        assert_eq!((chosen.calibrated, chosen.paper, chosen.verdict), (true, 0.4, Verdict::Holds));
     }
 
     #[test]
@@ -515,7 +515,7 @@ mod tests {
             metric: None,
             ..experiment.published[0].clone()
         };
-        let cell = Cell { at: Default::default(), value: 1.0, calibrated: false };
+        let cell = Cell { at: indexmap::IndexMap::default(), value: 1.0, calibrated: false };
         let points: Vec<Point> = results().into_iter().map(|result| result.point).collect();
         let experiment =
             Experiment { published: vec![Published { values: vec![cell], ..ratio }], ..experiment };

@@ -49,19 +49,25 @@ struct Inspected {
 #[derive(Debug)]
 pub(super) struct Inspection {
     change: Change,
+    waiting: u64,
     flows: BTreeMap<FlowKey, Inspected>,
     due: BTreeSet<(Instant, FlowKey)>,
 }
 
 impl Inspection {
     pub(super) fn new(change: Change) -> Self {
-        Inspection { change, flows: BTreeMap::new(), due: BTreeSet::new() }
+        Inspection { change, waiting: 0, flows: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    /// What passes in place of a packet, `waiting` packets being before the link to the mobile node.
+    /// So many packets are before the link to the mobile node that the next packet is about.
+    pub(super) const fn note_waiting(&mut self, waiting: u64) {
+        self.waiting = waiting;
+    }
+
+    /// What passes in place of a packet.
     pub(super) fn handle(
         &mut self,
-        (now, waiting): (Instant, u64),
+        now: Instant,
         (key, inward): (FlowKey, bool),
         packet: Packet,
         stats: &mut ProxyStats,
@@ -79,7 +85,7 @@ impl Inspection {
         let change = match self.change {
             // Each connection's part of the free places, and a segment at least: a window of 0 would stop the sender.
             Change::ClampToRoom(room) => {
-                let free = u64::from(room).saturating_sub(waiting) / flows;
+                let free = u64::from(room).saturating_sub(self.waiting) / flows;
                 Change::Clamp(free.max(1) * flow.longest.max(DEFAULT_SEGMENT))
             }
             change => change,

@@ -187,8 +187,8 @@ impl Proxy {
             Work::Split(split) => split.handle_packet(net, index, (key, inward), packet, stats),
             _ if packet.is_corrupted() => net.forward(node, packet),
             Work::Inspect(inspection) => {
-                let waiting = waiting(net, link);
-                let passes = inspection.handle((now, waiting), (key, inward), packet, stats);
+                inspection.note_waiting(waiting(net, link));
+                let passes = inspection.handle(now, (key, inward), packet, stats);
                 net.forward(node, passes);
             }
             Work::Regulate(room, regulators) => {
