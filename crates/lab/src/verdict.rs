@@ -10,7 +10,7 @@ use std::ops::AddAssign;
 
 use trunkline_engine::catalogue;
 
-use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
+use crate::experiment::{Average, Cell, Claim, ClaimKind, Experiment, Published};
 use crate::language::{self, ConditionError, Table, factor};
 use crate::number::show;
 use crate::plan::Planned;
@@ -105,11 +105,6 @@ impl Judgement {
         Tally::of(claims.filter(|(claim, _)| claim.kind == kind).map(|(_, outcome)| outcome.verdict))
     }
 
-    fn add(&mut self, cell: &Cell, comparison: Comparison) {
-        let list = if cell.calibrated { &mut self.calibrated } else { &mut self.comparisons };
-        list.push(Comparison { calibrated: cell.calibrated, ..comparison });
-    }
-
     /// The published values.
     pub fn cells(&self) -> Tally {
         Tally::of(self.comparisons.iter().map(|comparison| comparison.verdict))
@@ -128,29 +123,25 @@ pub fn judge<'p>(
     let units = |metric: &str| Ok(catalogue::unit(metric));
     // The reasons that a file gives are of full runs.
     let quick = experiment.is_quick();
-    let table = Table::new(points.iter().copied(), results, &units).without(refused);
+    let mut table = Table::new(points.iter().copied(), results, &units).without(refused);
     let mut judgement = Judgement::default();
     for claim in &experiment.claims {
         let why = claim.why.as_deref().filter(|why| !quick && !why.is_empty());
-        let outcome = decide(claim, &table, why).unwrap_or_else(|error| {
-            let text = format!("could not be decided: {}", error.message);
+        table = table.over_runs(claim.over_runs);
+        let decided = decide(claim, &table, why).map_err(|error| error.message);
+        let decided = decided.and_then(|outcome| too_short(claim, &table, results).map_or(Ok(outcome), Err));
+        judgement.claims.push(decided.unwrap_or_else(|message| {
+            let text = format!("could not be decided: {message}");
             judgement.undecided.push(format!("{:?} {text}", claim.text));
             ClaimOutcome { text: claim.text.clone(), verdict: Verdict::Undecided, why: text }
-        });
-        let outcome = match too_short(claim, &table, results) {
-            Some(why) if outcome.verdict != Verdict::Undecided => {
-                judgement.undecided.push(format!("{:?} {why}", claim.text));
-                ClaimOutcome { verdict: Verdict::Undecided, why, ..outcome }
-            }
-            _ => outcome,
-        };
-        judgement.claims.push(outcome);
+        }));
     }
+    let table = table.over_runs(Average::Mean);
+    let mut comparisons = Vec::new();
     for published in &experiment.published {
         for cell in &published.values {
             if let Some(ratio) = &published.ratio {
-                let comparison = compare_ratio(published, cell, language::ratio(ratio, &table), quick);
-                judgement.add(cell, comparison);
+                comparisons.push(compare_ratio(published, cell, language::ratio(ratio, &table)));
                 continue;
             }
             for point in points.iter().filter(|point| is_at(point, cell)) {
@@ -161,13 +152,15 @@ pub fn judge<'p>(
                 {
                     comparison.why = Some(format!("not on this engine: {}", refusal.why));
                 }
-                if quick && comparison.ours.is_some() {
-                    comparison.why = None;
-                }
-                judgement.add(cell, comparison);
+                comparisons.push(comparison);
             }
         }
     }
+    for comparison in comparisons.iter_mut().filter(|comparison| quick && comparison.ours.is_some()) {
+        comparison.why = None;
+    }
+    (judgement.calibrated, judgement.comparisons) =
+        comparisons.into_iter().partition(|comparison| comparison.calibrated);
     judgement
 }
 
@@ -205,7 +198,6 @@ pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
 fn decide(claim: &Claim, table: &Table<'_>, why: Option<&str>) -> Result<ClaimOutcome, ConditionError> {
     let outcome = |verdict, why| ClaimOutcome { text: claim.text.clone(), verdict, why };
     let reason = |facts: String| why.iter().fold(facts, |facts, why| format!("{facts}. {why}"));
-    let table = &table.over_runs(claim.over_runs);
     let holds = language::judge(&claim.holds, table)?;
     if holds.holds {
         return Ok(outcome(Verdict::Holds, holds.explanation));
@@ -236,7 +228,7 @@ fn too_short(claim: &Claim, table: &Table<'_>, results: &[PointResult]) -> Optio
     });
     let (count, time, longest) = short.min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(format!(
-        "could not be decided: a run of {} has {count:.0} round trips of {}, and the claim needs {least}",
+        "a run of {} has {count:.0} round trips of {}, and the claim needs {least}",
         show(time, "s"),
         show(longest, "s")
     ))
@@ -248,30 +240,21 @@ fn is_at(point: &Point, cell: &Cell) -> bool {
 }
 
 fn compare(published: &Published, cell: &Cell, point: &Point, result: Option<&PointResult>) -> Comparison {
-    let unit = published.unit.as_deref();
-    let paper = cell.value * unit.and_then(factor).unwrap_or(1.0);
-    let ours = result
-        .and_then(|result| result.metrics.get(published.what()))
-        .map(|estimate| Estimate { paper: Some(paper), ..*estimate });
+    let ours = result.and_then(|result| result.metrics.get(published.what())).copied();
     let missing = if result.is_none() { "it was not run" } else { "our runs have no value" };
-    Comparison { point: point.clone(), ..comparison(published, paper, ours.ok_or(missing.to_owned())) }
+    let found = comparison(published, cell, ours.ok_or_else(|| missing.to_owned()));
+    Comparison { point: point.clone(), ..found }
 }
 
 /// A ratio that was published, and ours or why there is none.
-fn compare_ratio(
-    published: &Published,
-    cell: &Cell,
-    ours: Result<f64, ConditionError>,
-    quick: bool,
-) -> Comparison {
-    let ours = ours.map(|ours| Estimate { paper: Some(cell.value), ..Estimate::alone(ours) });
-    let comparison = comparison(published, cell.value, ours.map_err(|error| error.message));
-    Comparison { why: comparison.why.filter(|_| !quick || comparison.ours.is_none()), ..comparison }
+fn compare_ratio(published: &Published, cell: &Cell, ours: Result<f64, ConditionError>) -> Comparison {
+    comparison(published, cell, ours.map(Estimate::alone).map_err(|error| error.message))
 }
 
 /// At no point. Of ours, why there is none if there is none.
-fn comparison(published: &Published, paper: f64, ours: Result<Estimate, String>) -> Comparison {
-    let found = ours.as_ref().ok().copied();
+fn comparison(published: &Published, cell: &Cell, ours: Result<Estimate, String>) -> Comparison {
+    let paper = cell.value * published.unit.as_deref().and_then(factor).unwrap_or(1.0);
+    let found = ours.as_ref().ok().map(|ours| Estimate { paper: Some(paper), ..*ours });
     let within = published.within.unwrap_or(WITHIN);
     let verdict = found.map_or(Verdict::Undecided, |ours| confirmed(ours, paper, within));
     let why = ours.map_or_else(Some, |_| published.why.clone().filter(|_| verdict != Verdict::Holds));
@@ -283,7 +266,7 @@ fn comparison(published: &Published, paper: f64, ours: Result<Estimate, String>)
         ours: found,
         ratio: found.map(|ours| ours.mean / paper).filter(|ratio| ratio.is_finite()),
         verdict,
-        calibrated: false,
+        calibrated: cell.calibrated,
         why,
     }
 }

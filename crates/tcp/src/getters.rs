@@ -153,6 +153,6 @@ impl Endpoint {
     /// The counters.
     pub fn stats(&self) -> Stats {
         let ack_gaps = self.sending.sender().map(|sender| sender.ack_clock.gaps()).unwrap_or_default();
-        Stats { ack_gaps, ..self.counters.stats() }
+        self.counters.stats(ack_gaps)
     }
 }

@@ -208,7 +208,7 @@ impl Counters {
         self.rtt_samples += 1;
     }
 
-    pub(crate) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self, ack_gaps: AckGaps) -> Stats {
         Stats {
             segments_sent: self.segments_sent.into(),
             segments_received: self.segments_received.into(),
@@ -234,7 +234,7 @@ impl Counters {
                 min_ns: self.rtt_min,
                 max_ns: self.rtt_max,
             },
-            ack_gaps: AckGaps::default(),
+            ack_gaps,
         }
     }
 }

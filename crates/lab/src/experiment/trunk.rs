@@ -1,12 +1,13 @@
 //! Trunks: what an experiment alone says of one. Classes and lanes are as in a site's file.
 
-use crate::quantity::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trunkline_engine::scenario::Family;
 use trunkline_engine::site::SiteTrunks;
 use trunkline_schema::{Classes, Encryption, LanesSpec, Transport};
 use trunkline_sim::LaneSocket;
+
+use crate::quantity::Size;
 
 /// A trunk between two gateways. What is not said is as a gateway ships it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -8,7 +8,6 @@ use crate::experiment::Average;
 use crate::results::{Estimate, Point, PointResult, Refusal};
 
 /// Metrics of every point of a sweep.
-#[derive(Clone)]
 pub struct Table<'a> {
     axes: Axes,
     /// By the values' places on the axes.
@@ -43,8 +42,8 @@ impl<'a> Table<'a> {
 
     /// With the mean or the median of each point's runs.
     #[must_use]
-    pub fn over_runs(&self, average: Average) -> Self {
-        Table { average, ..self.clone() }
+    pub fn over_runs(self, average: Average) -> Self {
+        Table { average, ..self }
     }
 
     /// Its axes.

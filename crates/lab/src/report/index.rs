@@ -10,8 +10,9 @@ use super::document::{Align, Document, inline, plain, table};
 use super::material::Material;
 use super::open::{self, Answered, Open};
 use super::page::{bullet, time};
-use super::shortfall;
-use super::{PAGE, QUICK, Said, Shortfall, TALLIES, Whose, machine, number, paper, shortfalls, sign};
+use super::{
+    PAGE, QUICK, Said, Shortfall, TALLIES, Whose, machine, number, paper, shortfall, shortfalls, sign,
+};
 use crate::results::Verdict;
 use crate::verdict::Tally;
 

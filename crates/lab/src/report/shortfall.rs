@@ -19,6 +19,15 @@ pub enum Whose {
     Values,
 }
 
+impl Whose {
+    fn of(kind: ClaimKind) -> Self {
+        match kind {
+            ClaimKind::Paper => Whose::Paper,
+            ClaimKind::Ours => Whose::Ours,
+        }
+    }
+}
+
 /// Something that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortfall {
@@ -38,7 +47,7 @@ pub fn shortfalls(experiment: &Experiment, judgement: &Judgement) -> Vec<Shortfa
     let mut all: Vec<Shortfall> = claims
         .filter(|(_, outcome)| outcome.verdict != Verdict::Holds)
         .map(|(claim, outcome)| Shortfall {
-            whose: if claim.kind == ClaimKind::Ours { Whose::Ours } else { Whose::Paper },
+            whose: Whose::of(claim.kind),
             verdict: outcome.verdict,
             what: outcome.text.clone(),
             why: outcome.why.clone(),
@@ -72,7 +81,7 @@ pub(super) fn lines(experiment: &Experiment, judgement: &Judgement) -> Vec<Said>
         let believed = claim.why.as_deref().filter(|_| outcome.verdict != Verdict::Undecided);
         let why = believed.unwrap_or(&outcome.why);
         Said {
-            whose: if claim.kind == ClaimKind::Ours { Whose::Ours } else { Whose::Paper },
+            whose: Whose::of(claim.kind),
             what: outcome.text.clone(),
             tally: Tally::of([outcome.verdict]),
             why: if holds || experiment.is_quick() { String::new() } else { first_sentence(why) },
@@ -84,7 +93,7 @@ pub(super) fn lines(experiment: &Experiment, judgement: &Judgement) -> Vec<Said>
     }
     let values = metrics.into_iter().map(|(metric, cells)| Said {
         whose: Whose::Values,
-        what: table::published_name(experiment, metric).trim_start_matches("… ").to_owned(),
+        what: value_name(experiment, metric),
         tally: Tally::of(cells.iter().map(|cell| cell.verdict)),
         why: cells
             .iter()
@@ -104,9 +113,13 @@ fn first_sentence(text: &str) -> String {
     text[..end].trim().to_owned()
 }
 
+/// What a published metric or ratio is called where no row is above it.
+fn value_name(experiment: &Experiment, what: &str) -> String {
+    table::published_name(experiment, what).trim_start_matches("… ").to_owned()
+}
+
 fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) -> Shortfall {
-    let name = |what| table::published_name(experiment, what).trim_start_matches("… ").to_owned();
-    let names: IndexSet<String> = cells.iter().map(|cell| name(&cell.metric)).collect();
+    let names: IndexSet<String> = cells.iter().map(|cell| value_name(experiment, &cell.metric)).collect();
     let names: Vec<String> = names.into_iter().collect();
     let ratios = cells.iter().filter_map(|cell| cell.ratio).filter(|ratio| ratio.is_finite());
     let ratio = match (bounds(ratios), cells) {

@@ -20,8 +20,9 @@ const DEFAULT_SEGMENT: u64 = 536;
 pub(super) enum Change {
     /// Windows are lowered to this, bytes.
     Clamp(u64),
-    /// Windows are lowered to the free places before the link to the mobile node, of so many.
-    ClampToRoom(u32),
+    /// Windows are lowered to the free places before the link to the mobile node, of so many; of a connection, to its part of those
+    /// that are free now.
+    ClampToRoom(u64),
     /// The sender is stopped when the mobile node has been silent for so long.
     Freeze(Duration),
 }
@@ -59,6 +60,11 @@ impl Inspection {
         Inspection { change, waiting: 0, flows: BTreeMap::new(), due: BTreeSet::new() }
     }
 
+    /// Whether it is to know how many packets are before the link to the mobile node.
+    pub(super) const fn follows_room(&self) -> bool {
+        matches!(self.change, Change::ClampToRoom(_))
+    }
+
     /// So many packets are before the link to the mobile node that the next packet is about.
     pub(super) const fn note_waiting(&mut self, waiting: u64) {
         self.waiting = waiting;
@@ -83,11 +89,7 @@ impl Inspection {
             return packet;
         };
         let change = match self.change {
-            // Each connection's part of the free places, and a segment at least: a window of 0 would stop the sender.
-            Change::ClampToRoom(room) => {
-                let free = u64::from(room).saturating_sub(self.waiting) / flows;
-                Change::Clamp(free.max(1) * flow.longest.max(DEFAULT_SEGMENT))
-            }
+            Change::ClampToRoom(room) => Change::ClampToRoom(room.saturating_sub(self.waiting) / flows),
             change => change,
         };
         let passes = flow.handle(now, change, (inward, packet), &segment, stats);
@@ -151,8 +153,10 @@ impl Inspected {
         }
         match change {
             Change::Clamp(max) => self.clamp(packet, segment, max, stats),
-            // Has become a clamp to what is free now.
-            Change::ClampToRoom(_) => packet,
+            // A segment at least: a window of 0 would stop the sender.
+            Change::ClampToRoom(free) => {
+                self.clamp(packet, segment, free.max(1) * self.longest.max(DEFAULT_SEGMENT), stats)
+            }
             Change::Freeze(_) if syn => packet,
             Change::Freeze(_) => self.hold_last_byte(packet, segment, stats),
         }

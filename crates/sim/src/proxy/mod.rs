@@ -138,7 +138,9 @@ impl Proxy {
             ProxyMode::Split(tcp) => Work::Split(Box::new(Split::new(node, tcp, None))),
             ProxyMode::PathTail(tcp, cells) => Work::Split(Box::new(Split::new(node, tcp, Some(&cells)))),
             ProxyMode::ClampWindow(max) => Work::Inspect(Inspection::new(Change::Clamp(max))),
-            ProxyMode::ClampToRoom { room } => Work::Inspect(Inspection::new(Change::ClampToRoom(room))),
+            ProxyMode::ClampToRoom { room } => {
+                Work::Inspect(Inspection::new(Change::ClampToRoom(room.into())))
+            }
             ProxyMode::Freeze { after } => Work::Inspect(Inspection::new(Change::Freeze(after))),
             ProxyMode::RegulateAcks { room } => Work::Regulate(room, BTreeMap::new()),
         };
@@ -179,7 +181,6 @@ impl Proxy {
         let (source, destination) = packet.ports();
         let key = if inward { (from, to, source, destination) } else { (to, from, destination, source) };
         let mobile = if inward { to } else { from };
-        let link = LinkId(net.nodes[self.node.index()].routes[mobile.index()]);
         let (node, now, stats) = (self.node, net.now, &mut self.stats);
         match &mut self.work {
             // An end would find it out; who only looks does not.
@@ -187,11 +188,14 @@ impl Proxy {
             Work::Split(split) => split.handle_packet(net, index, (key, inward), packet, stats),
             _ if packet.is_corrupted() => net.forward(node, packet),
             Work::Inspect(inspection) => {
-                inspection.note_waiting(waiting(net, link));
+                if inspection.follows_room() {
+                    inspection.note_waiting(waiting(net, link_to(net, node, mobile)));
+                }
                 let passes = inspection.handle(now, (key, inward), packet, stats);
                 net.forward(node, passes);
             }
             Work::Regulate(room, regulators) => {
+                let link = link_to(net, node, mobile);
                 let regulator = regulators.entry(link).or_insert_with(|| Regulator::new(*room));
                 if let Some(passes) = regulator.handle(now, (key, inward), packet, stats) {
                     net.forward(node, passes);
@@ -248,6 +252,11 @@ impl Proxy {
         }
         self.wait(net, index);
     }
+}
+
+/// The link from a node towards another.
+fn link_to(net: &NetworkState, from: NodeId, to: NodeId) -> LinkId {
+    LinkId(net.nodes[from.index()].routes[to.index()])
 }
 
 /// Packets before a link.
