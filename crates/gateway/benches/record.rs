@@ -65,7 +65,11 @@ fn advance(handshake: &mut Handshake<UnixStream>, keys: &mut Option<SessionKeys>
             handshake.welcome(2, Encryption::Tls).expect("the acceptor has just been asked");
         }
         Progress::Done(established) => *keys = established.keys,
-        Progress::WantRead | Progress::WantWrite | Progress::Refused => {}
+        Progress::WantRead
+        | Progress::WantWrite
+        | Progress::Refused
+        | Progress::JoinReceived { .. }
+        | Progress::Joined => {}
     }
 }
 

@@ -8,6 +8,7 @@ pub mod daemon;
 pub mod device;
 pub mod doctor;
 pub mod handshake;
+pub mod join;
 pub mod keys;
 #[cfg(test)]
 #[path = "../../trunk/tests/common/lane_script.rs"]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use trunkline_gateway::config::{Config, Encryption, RoutingTable, json_schema};
-use trunkline_gateway::handshake::{Hello, Message, Refusal, RefusalReason, VERSION};
+use trunkline_gateway::handshake::{Hello, Join, Message, Refusal, RefusalReason, VERSION};
+use trunkline_gateway::keys::PublicKey;
 use trunkline_gateway::metrics::prometheus;
 use trunkline_queue::DropReason;
 use trunkline_status::Status;
@@ -297,6 +298,10 @@ fn the_vectors_of_the_wire_format_are_what_is_sent() {
     assert_eq!(bytes("| Hello: TLS"), Message::Hello(hello).encode());
     assert_eq!(bytes("| Welcome: none"), Message::Welcome(welcome).encode());
     assert_eq!(bytes("| Refusal: unknown"), Message::Refusal(refusal).encode());
+    let prefixes = vec!["10.2.0.0/16".parse().expect("a prefix")];
+    let join = Join { key: PublicKey::from_bytes([7; 32]), name: "b".to_owned(), prefixes };
+    assert_eq!(bytes("| Join: key"), Message::Join(join).encode());
+    assert_eq!(bytes("| Joined |"), Message::Joined.encode());
     for (label, len, expected) in [
         ("| complete packet of 84", 84, 3),
         ("| packet of 52", 52, 7),

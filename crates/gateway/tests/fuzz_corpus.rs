@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use trunkline_gateway::config::Encryption;
-use trunkline_gateway::handshake::{Hello, Message, Refusal, RefusalReason, VERSION};
+use trunkline_gateway::handshake::{Hello, Join, Message, Refusal, RefusalReason, VERSION};
+use trunkline_gateway::keys::PublicKey;
 use trunkline_units::Rng;
 
 fn directory(target: &str) -> PathBuf {
@@ -122,11 +123,18 @@ fn write_corpus() -> io::Result<()> {
         lane_group: lane_group.to_owned(),
     };
     let refusal = Refusal { reason: RefusalReason::UnknownLaneGroup, text: "no such group".to_owned() };
+    let join = Join {
+        key: PublicKey::from_bytes([7; 32]),
+        name: "b".to_owned(),
+        prefixes: ["10.201.7.2/32", "fd00:5::/48"].iter().filter_map(|prefix| prefix.parse().ok()).collect(),
+    };
     fs::create_dir_all(directory("handshake_messages"))?;
     for (name, bytes) in [
         ("hello", Message::Hello(hello(Encryption::Tls, "bulk")).encode()),
         ("welcome", Message::Welcome(hello(Encryption::None, "tcp")).encode()),
         ("refusal", Message::Refusal(refusal).encode()),
+        ("join", Message::Join(join).encode()),
+        ("joined", Message::Joined.encode()),
         ("record_header", vec![23, 3, 3, 0, 17]),
         ("http", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
         // A client hello that offers TLS 1.3 with one suite and no extension.
@@ -143,6 +151,8 @@ fn write_corpus() -> io::Result<()> {
             ("status", b"{\"request\":\"status\"}\n"),
             ("flows", b"{\"request\":\"flows\"}\n"),
             ("reload_and_more", b"{\"request\":\"reload\"}\n{\"request\":\"down\"}\n"),
+            ("invite", b"{\"request\":\"invite\",\"key\":\"AQEB\",\"seconds\":3600}\n"),
+            ("decline", b"{\"request\":\"decline\",\"key\":\"AQEB\",\"reason\":\"no\"}\n"),
             ("unknown_field", b"{\"request\":\"down\",\"now\":true}\r\n"),
             ("no_end", b"{\"request\":"),
             ("not_text", b"\xff\xfe\0\n"),

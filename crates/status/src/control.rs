@@ -1,11 +1,14 @@
 //! The control socket of a daemon: one request for each connection, one line of JSON in each direction.
 
+use std::net::SocketAddr;
+
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{ProxiesStatus, Status};
 
 /// A request to a running daemon. A process that runs proxies alone has no file that it could read again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// Report its state.
@@ -16,32 +19,48 @@ pub enum Request {
     Reload,
     /// End.
     Down,
+    /// Open an invitation. The answer is [`Answer::Joining`], when a site comes with it; the connection's end ends the invitation.
+    Invite {
+        /// The public half of the invitation's key, in its text form.
+        key: String,
+        /// For how long.
+        seconds: u32,
+    },
+    /// Refuse the site that has come with an invitation.
+    Decline {
+        /// The public half of the invitation's key.
+        key: String,
+        /// Why, for that site's command line.
+        reason: String,
+    },
 }
 
 impl Request {
-    /// All of them, as a gateway answers.
-    pub const ALL: [Request; 4] = [Request::Status, Request::Flows, Request::Reload, Request::Down];
+    /// The words of all of them, as a gateway answers.
+    pub const WORDS: [&str; 6] = ["status", "flows", "reload", "down", "invite", "decline"];
 
     /// The request in a line of the control socket of a daemon that answers those in `allowed`.
     ///
     /// # Errors
     /// The mistake, and the allowed requests.
-    pub fn parse(line: &str, allowed: &[Request]) -> Result<Self, String> {
-        let mistake = match serde_json::from_str(line) {
-            Ok(request) if allowed.contains(&request) => return Ok(request),
+    pub fn parse(line: &str, allowed: &[&str]) -> Result<Self, String> {
+        let mistake = match serde_json::from_str::<Self>(line) {
+            Ok(request) if allowed.contains(&request.word()) => return Ok(request),
             Ok(other) => format!("\"{}\" is no request to this daemon", other.word()),
             Err(error) => error.to_string(),
         };
-        let words: Vec<String> = allowed.iter().map(|request| format!("\"{}\"", request.word())).collect();
+        let words: Vec<String> = allowed.iter().map(|word| format!("\"{word}\"")).collect();
         Err(format!("{mistake}; allowed: {{\"request\":{}}}", words.join("|")))
     }
 
-    const fn word(self) -> &'static str {
+    const fn word(&self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::Flows => "flows",
             Self::Reload => "reload",
             Self::Down => "down",
+            Self::Invite { .. } => "invite",
+            Self::Decline { .. } => "decline",
         }
     }
 }
@@ -54,6 +73,8 @@ pub enum Answer {
     Status(Box<Status>),
     /// To the same, from a process that runs proxies alone.
     Proxies(Box<ProxiesStatus>),
+    /// To [`Request::Invite`]: a site has come. It waits until its key is in the daemon's file, and that is read again.
+    Joining(Joining),
     /// The request is done, or in progress.
     Done {
         /// In words.
@@ -66,22 +87,45 @@ pub enum Answer {
     },
 }
 
+/// A site that has come with an invitation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joining {
+    /// Its name.
+    pub name: String,
+    /// Its public key.
+    pub key: String,
+    /// What lies behind it, its address in the tunnel first.
+    pub prefixes: Vec<IpNet>,
+    /// The address that it dialled from.
+    pub from: SocketAddr,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_request_is_read_as_it_is_written() {
-        for request in Request::ALL {
+        let (key, reason) = ("k".to_owned(), "no".to_owned());
+        let requests = [
+            Request::Status,
+            Request::Flows,
+            Request::Reload,
+            Request::Down,
+            Request::Invite { key: key.clone(), seconds: 60 },
+            Request::Decline { key, reason },
+        ];
+        assert_eq!(requests.each_ref().map(Request::word), Request::WORDS);
+        for request in requests {
             let line = serde_json::to_string(&request).unwrap();
-            assert_eq!(line, format!("{{\"request\":\"{}\"}}", request.word()));
-            assert_eq!(Request::parse(&line, &Request::ALL), Ok(request));
+            assert!(line.starts_with(&format!("{{\"request\":\"{}\"", request.word())), "{line}");
+            assert_eq!(Request::parse(&line, &Request::WORDS), Ok(request));
         }
     }
 
     #[test]
     fn an_error_lists_the_requests_that_the_daemon_answers() {
-        let allowed = [Request::Status, Request::Down];
+        let allowed = ["status", "down"];
         for (line, mistake) in [("stauts", "stauts"), ("reload", "\"reload\" is no request")] {
             let error = Request::parse(&format!("{{\"request\":\"{line}\"}}"), &allowed).unwrap_err();
             assert!(error.contains(mistake), "{error}");

@@ -15,7 +15,7 @@ mod peer;
 mod proxies;
 
 pub use class::{Class, ClassHandover, Sojourn};
-pub use control::{Answer, Request};
+pub use control::{Answer, Joining, Request};
 pub use gateway::{Callers, LogStatus, Rejected, Status, Tun};
 pub use lane::{Lane, LaneState};
 pub use path::{EdgePacing, Path, PathShare};

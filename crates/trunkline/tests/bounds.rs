@@ -184,7 +184,7 @@ fn reloads_leave_no_memory_or_descriptor() {
     scene.releases_resources(|scene| {
         for text in [&other, &plain].into_iter().cycle().take(60) {
             fs::write(&file, text).expect("its file");
-            let answer = ask(&scene.directory.socket("a"), Request::Reload).expect("it answers");
+            let answer = ask(&scene.directory.socket("a"), &Request::Reload).expect("it answers");
             assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
         }
     });

@@ -38,7 +38,7 @@ fn idle_metrics_clients_block_neither_control_nor_metrics() {
     for _ in 0..3 {
         let idle: Vec<TcpStream> =
             host.run(|| (0..100).map(|_| TcpStream::connect(METRICS).expect("a connection")).collect());
-        for request in [Request::Status, Request::Flows, Request::Reload] {
+        for request in [&Request::Status, &Request::Flows, &Request::Reload] {
             let answer = ask(&socket, request).expect("it is answered");
             assert!(!matches!(answer, Answer::Refused { .. }), "{request:?}: {answer:?}");
         }
@@ -53,7 +53,7 @@ fn idle_metrics_clients_block_neither_control_nor_metrics() {
         assert!(page.contains("trunkline_info{"), "{page}");
         drop(idle);
     }
-    let answer = ask(&socket, Request::Down).expect("it is answered");
+    let answer = ask(&socket, &Request::Down).expect("it is answered");
     assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
     assert!(process.wait(Duration::from_secs(20)).expect("its end").expect("it ends").success());
 }

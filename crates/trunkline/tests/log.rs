@@ -38,14 +38,14 @@ fn talkative(test: &str, stderr: Stdio) -> Option<(Directory, Host, Process)> {
 }
 
 fn reload(socket: &Path) {
-    let answer = ask(socket, Request::Reload).expect("it answers");
+    let answer = ask(socket, &Request::Reload).expect("it answers");
     assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
 }
 
 /// It answers requests, and ends on request.
 fn works_and_ends(socket: &Path, mut process: Process) {
     assert_eq!(status(socket).name, "a");
-    let answer = ask(socket, Request::Down).expect("it answers");
+    let answer = ask(socket, &Request::Down).expect("it answers");
     assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
     let ended = process.wait(Duration::from_secs(20)).expect("its end").expect("it ends");
     assert_eq!(ended.code(), Some(0), "{ended}");

@@ -91,7 +91,7 @@ impl Site {
 
 /// Asks for a reload. What is answered.
 fn reload(directory: &Directory) -> String {
-    match ask(&directory.socket("a"), Request::Reload) {
+    match ask(&directory.socket("a"), &Request::Reload) {
         Ok(Answer::Done { message }) => message,
         other => panic!("{other:?}"),
     }
@@ -130,7 +130,7 @@ fn every_line_says_of_what_kind_the_name_before_its_colon_is() {
     site.directory.file("a", removed);
     assert_eq!(reload(&site.directory), "site a: reloaded: 0 peers, 1 class");
     fs::write(site.directory.0.join("a.toml"), "mtu = 5\n").expect("a file");
-    let answer = ask(&site.directory.socket("a"), Request::Reload).expect("an answer");
+    let answer = ask(&site.directory.socket("a"), &Request::Reload).expect("an answer");
     assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");
     let log = site.end();
     assert!(log.contains(" to b: down: the key of peer b was changed"), "{log}");

@@ -70,7 +70,7 @@ impl Named {
 
     /// The lanes of the site that dials; none before it answers.
     fn lanes(&self) -> Vec<Lane> {
-        match ask(&self.directory.socket("a"), Request::Status) {
+        match ask(&self.directory.socket("a"), &Request::Status) {
             Ok(Answer::Status(mut status)) => status.peers.swap_remove(0).lanes,
             _ => Vec::new(),
         }

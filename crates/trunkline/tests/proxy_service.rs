@@ -56,7 +56,7 @@ fn status_metrics_and_down_are_those_of_a_gateway() {
     assert!(page.contains("\ntrunkline_proxy_open{proxy=\"cell\",mode=\"split\"} 1\n"), "{page}");
 
     drop(open);
-    let answer = ask(&scene.socket(), Request::Reload).expect("an answer");
+    let answer = ask(&scene.socket(), &Request::Reload).expect("an answer");
     assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");
     prints(&scene, &["down"]);
     assert!(proxy.wait(Duration::from_secs(10)).expect("its end").is_some_and(|status| status.success()));
@@ -91,7 +91,7 @@ fn a_site_runs_proxies_beside_its_trunks() {
     // Another mode needs a restart, which the reload says.
     std::fs::write(&file, std::fs::read_to_string(&file).expect("it").replace("\"split\"", "\"none\""))
         .expect("it");
-    match ask(&socket, Request::Reload).expect("an answer") {
+    match ask(&socket, &Request::Reload).expect("an answer") {
         Answer::Refused { message } => assert!(message.starts_with("proxies: needs a restart"), "{message}"),
         other => panic!("{other:?}"),
     }

@@ -29,6 +29,7 @@ use trunkline_proxy::Plan;
 pub use trunkline_schema::{Encryption, MAX_CLASSES, MAX_LANES, MetricsListen, Mistake, Mistakes};
 use trunkline_schema::{MAX_FILE, read_file};
 use trunkline_trunk::{ClassSettings, LaneGroup, Transport, TrunkPlan};
+pub use values::is_site_name;
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
 

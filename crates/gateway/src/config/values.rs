@@ -119,11 +119,15 @@ fn public_key(text: &str) -> Result<PublicKey, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-pub(super) fn site_name(text: &str) -> Result<String, String> {
-    let fits = (1..=64).contains(&text.len())
+/// Whether a site may have this name.
+pub fn is_site_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
         && !text.starts_with('.')
-        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'));
-    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name")) }
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
+}
+
+pub(super) fn site_name(text: &str) -> Result<String, String> {
+    if is_site_name(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name")) }
 }
 
 pub(super) fn interface_name(text: &str) -> Result<String, String> {

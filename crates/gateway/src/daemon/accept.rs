@@ -9,6 +9,7 @@ use rustix::event::epoll;
 use trunkline_trunk::Transport;
 
 use super::connection::{Connection, Phase, SocketOptions, segment};
+use super::invitations::JOIN_TIMEOUT;
 use super::rejections::Outcome;
 use super::{Daemon, Source, warn};
 use crate::clock::{now, thread_time};
@@ -182,13 +183,31 @@ impl Daemon {
                         return None;
                     }
                 }
+                Ok(Progress::JoinReceived { join, invitation }) => {
+                    let remote = connection.remote;
+                    match self.answer_join(token, handshake, join, &invitation, remote) {
+                        Ok(false) => {}
+                        Ok(true) => {
+                            connection.deadline = now() + JOIN_TIMEOUT;
+                            let phase = std::mem::replace(&mut connection.phase, Phase::Over);
+                            if let Phase::Handshake(handshake) = phase {
+                                connection.phase = Phase::Joining(handshake);
+                            }
+                            break epoll::EventFlags::empty();
+                        }
+                        Err(error) => {
+                            self.handshake_failed(&connection, &error);
+                            return None;
+                        }
+                    }
+                }
                 Ok(Progress::Done(established)) => {
                     // The worker watches the descriptor from here on.
                     let _ = epoll::delete(&self.epoll, &established.stream);
                     self.handle_established(*established, connection.dialled.as_ref(), connection.remote);
                     return None;
                 }
-                Ok(Progress::Refused) => return None,
+                Ok(Progress::Refused | Progress::Joined) => return None,
                 Err(error) => {
                     self.handshake_failed(&connection, &error);
                     return None;

@@ -41,10 +41,10 @@ impl Daemon {
         }
         if let NextStep::Answer(request) = next {
             next = client.respond(match client.protocol {
-                Protocol::Control => {
-                    let answer = self.answer(&request);
-                    Response::Line(serde_json::to_string(&answer).unwrap_or_default())
-                }
+                Protocol::Control => match self.answer(token, &request) {
+                    Some(answer) => Response::Line(serde_json::to_string(&answer).unwrap_or_default()),
+                    None => return Some(Source::Waiting(client)),
+                },
                 Protocol::Http => Response::metrics(&request, || self.status(false), metrics::prometheus),
             });
         }
@@ -57,8 +57,9 @@ impl Daemon {
         Some(Source::Client(client))
     }
 
-    fn answer(&mut self, request: &str) -> Answer {
-        match Request::parse(request, &Request::ALL) {
+    /// The answer to a line of the client `token`; `None` if it comes later.
+    fn answer(&mut self, token: u64, request: &str) -> Option<Answer> {
+        Some(match Request::parse(request, &Request::WORDS) {
             Ok(Request::Status) => Answer::Status(Box::new(self.status(false))),
             Ok(Request::Flows) => Answer::Status(Box::new(self.status(true))),
             Ok(Request::Reload) => match self.reload() {
@@ -75,7 +76,12 @@ impl Daemon {
                 self.stopping = true;
                 Answer::Done { message: format!("{} goes down", self.config.name) }
             }
+            Ok(Request::Invite { key, seconds }) => match self.open_invitation(token, &key, seconds) {
+                Ok(()) => return None,
+                Err(message) => Answer::Refused { message },
+            },
+            Ok(Request::Decline { key, reason }) => self.decline_join(&key, &reason),
             Err(message) => Answer::Refused { message },
-        }
+        })
     }
 }

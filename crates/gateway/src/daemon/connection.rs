@@ -19,6 +19,8 @@ pub(super) enum Phase {
     Connecting(TcpStream, Box<(Dialer, Hello)>),
     /// The handshake is in progress.
     Handshake(Box<Handshake<TcpStream>>),
+    /// It has come with an invitation, and waits for the decision. An event now is its end.
+    Joining(Box<Handshake<TcpStream>>),
     /// The connection has ended, or is a lane.
     Over,
 }
@@ -65,7 +67,7 @@ impl Connection {
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.phase {
             Phase::Accepted(stream) | Phase::Connecting(stream, _) => Some(stream.as_fd()),
-            Phase::Handshake(handshake) => handshake.stream().map(AsFd::as_fd),
+            Phase::Handshake(handshake) | Phase::Joining(handshake) => handshake.stream().map(AsFd::as_fd),
             Phase::Over => None,
         }
     }

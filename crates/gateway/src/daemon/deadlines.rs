@@ -40,6 +40,7 @@ impl Daemon {
         }
         let auto = self.handle_auto_deadlines(now);
         let race = self.handle_race_deadlines(now);
+        let invitations = self.handle_invitation_deadlines(now);
         while let Some(peer) = self.life.poll_verified(now) {
             self.set_liveness(peer, Liveness::Usual);
         }
@@ -49,7 +50,7 @@ impl Daemon {
             tracing::warn!("peer {}: {line}", self.peer_name(&peer));
         }
         let due = self.life.poll_timeout().map(|(at, _)| at);
-        let due = due.into_iter().chain(auto).chain(race).chain(self.names.poll_timeout());
+        let due = due.into_iter().chain(auto).chain(race).chain(invitations).chain(self.names.poll_timeout());
         let due = due
             .chain(self.rejections.poll_timeout())
             .chain(self.peer_log.poll_timeout())

@@ -12,6 +12,7 @@ mod deadlines;
 mod dial;
 mod error;
 mod heartbeat;
+mod invitations;
 mod lanes;
 mod limit;
 mod names;
@@ -50,6 +51,7 @@ use crate::config::{Config, MetricsListen};
 use crate::device::Device;
 use crate::half_open::HalfOpen;
 use crate::handshake::{Acceptor, Identity};
+use crate::join::Invitations;
 use crate::keys::PublicKey;
 use crate::known::KnownAddresses;
 use crate::life::{Life, Serial, Site};
@@ -113,6 +115,7 @@ pub struct Daemon {
     half_open: HalfOpen,
     known: KnownAddresses,
     rejections: Rejections,
+    invitations: Invitations,
     life: Life,
     lane_sockets: BTreeMap<Serial, LaneSocket>,
     quic: quic::QuicState,
@@ -224,6 +227,7 @@ impl Daemon {
             half_open: HalfOpen::new(now(), accept::LIMITS),
             known: KnownAddresses::default(),
             rejections: Rejections::default(),
+            invitations: Invitations::default(),
             callers: Callers::default(),
             started: now(),
             has_watchdog: watchdog.is_some(),

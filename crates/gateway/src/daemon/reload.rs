@@ -81,8 +81,7 @@ impl Daemon {
 
     /// Applies the part of the configuration that a reload may change.
     pub(super) fn apply_config(&mut self, warnings: &[String]) {
-        *self.admitted.write().unwrap_or_else(PoisonError::into_inner) =
-            self.config.peers.iter().map(|peer| peer.public_key).collect();
+        self.admit_keys();
         for peer in self.config.peers.iter().filter(|peer| peer.encryption == Encryption::None) {
             tracing::warn!("peer {}: encryption = \"none\": data to and from it travels in clear", peer.name);
         }
@@ -94,6 +93,14 @@ impl Daemon {
         self.learnt_paths.retain(|key, _| peers.iter().any(|peer| peer.public_key == *key));
         self.apply_plan();
         self.apply_lanes();
+        self.answer_joined();
+    }
+
+    /// Admits the peers of the configuration, and who comes with an invitation, to the handshake.
+    pub(super) fn admit_keys(&self) {
+        let peers = self.config.peers.iter().map(|peer| peer.public_key);
+        *self.admitted.write().unwrap_or_else(PoisonError::into_inner) =
+            peers.chain(self.invitations.keys()).collect();
     }
 
     /// Uses `identity` for all further handshakes. Lanes and handshakes with the old key end.
@@ -122,7 +129,7 @@ impl Daemon {
     }
 }
 
-/// Admits the peers of the current configuration.
+/// Admits the keys in `admitted`.
 pub(super) fn admit(admitted: &Arc<RwLock<BTreeSet<PublicKey>>>) -> Admit {
     let admitted = Arc::clone(admitted);
     Arc::new(move |key| admitted.read().unwrap_or_else(PoisonError::into_inner).contains(key))

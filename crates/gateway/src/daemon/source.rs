@@ -25,6 +25,8 @@ pub(super) enum Source {
     MetricsUnix(UnixListener),
     Connection(Box<Connection>),
     Client(Box<Client>),
+    /// Has opened an invitation, and waits for its use.
+    Waiting(Box<Client>),
     /// Tells of the end of the proxies.
     Proxies,
     /// Has the thread look whether the machine has slept.
@@ -52,7 +54,7 @@ impl Daemon {
             Source::Listener(listener) | Source::MetricsTcp(listener) => listener.as_fd(),
             Source::Control(listener) | Source::MetricsUnix(listener) => listener.as_fd(),
             Source::Connection(connection) => return connection.fd(),
-            Source::Client(client) => client.stream.as_fd(),
+            Source::Client(client) | Source::Waiting(client) => client.stream.as_fd(),
             Source::Proxies => return self.proxies.as_ref().map(AsFd::as_fd),
         })
     }
@@ -119,6 +121,7 @@ impl Daemon {
                 None
             }
             Source::Client(client) => self.handle_client_event(token, client),
+            Source::Waiting(client) => self.handle_waiting_event(token, client),
             Source::WakeTimer(fd) => {
                 let _ = rustix::io::read(&fd, &mut [0; 8]);
                 self.look_for_sleep();

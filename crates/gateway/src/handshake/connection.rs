@@ -8,11 +8,20 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus};
 
 use super::input::RecordReader;
-use super::message::Hello;
+use super::message::{Hello, Join};
+
+/// What a dialer asks for.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// A lane.
+    Lane(Hello),
+    /// To be a peer.
+    Join(Join),
+}
 
 /// A TLS handshake of either side.
 pub(super) enum Tls {
-    Client(Box<UnbufferedClientConnection>, Hello),
+    Client(Box<UnbufferedClientConnection>, Ask),
     Server(Box<UnbufferedServerConnection>),
 }
 

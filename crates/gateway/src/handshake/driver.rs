@@ -5,10 +5,10 @@ use std::net::TcpStream;
 
 use rustls::AlertDescription;
 
-use super::connection::{Tls, TlsStep};
+use super::connection::{Ask, Tls, TlsStep};
 use super::error::HandshakeError;
 use super::input::RecordReader;
-use super::message::{Hello, Message, MessageError, Refusal, RefusalReason};
+use super::message::{Hello, Join, Message, MessageError, Refusal, RefusalReason};
 use super::tls::{self, KeyRejection};
 use super::{Established, Progress};
 use crate::keys::PublicKey;
@@ -41,10 +41,16 @@ enum Stage {
     AwaitHello(Secured),
     /// Acceptor: waits for the decision of this type's caller.
     Decide(Secured, Hello),
+    /// Acceptor: waits for the decision about a site that comes with an invitation.
+    DecideJoin(Secured, Join),
     /// Dialer: waits for the answer to its hello.
     AwaitAnswer(Secured, Hello),
+    /// Dialer: waits for the answer to its request to be a peer.
+    AwaitJoined(Secured),
     /// The last message is sent; the lane is established.
     Finish(Secured, Hello),
+    /// The dialer is a peer, and both ends know it.
+    Joined,
     /// The refusal is sent; the handshake ends, with an error if this module found one.
     Decline(Option<HandshakeError>),
     /// Over.
@@ -110,12 +116,37 @@ impl<S: Read + Write> Handshake<S> {
         Ok(())
     }
 
+    /// Acceptors: tells a site that came with an invitation that it is a peer.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Over`] unless [`Progress::JoinReceived`] was the last progress.
+    pub fn joined(&mut self) -> Result<(), HandshakeError> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::DecideJoin(mut secured, _) => {
+                self.send(&mut secured, &Message::Joined)?;
+                self.output.extend(secured.keys.sealer.close()?);
+                self.stage = Stage::Joined;
+                Ok(())
+            }
+            other => {
+                self.stage = other;
+                Err(HandshakeError::Over)
+            }
+        }
+    }
+
     /// Acceptors: refuses the peer's request. `text` goes into the peer's log.
     ///
     /// # Errors
-    /// As for [`welcome`](Self::welcome).
+    /// [`HandshakeError::Over`] unless the last progress was one that waits for a decision.
     pub fn refuse(&mut self, reason: RefusalReason, text: &str) -> Result<(), HandshakeError> {
-        let (secured, _) = self.decide()?;
+        let secured = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Decide(secured, _) | Stage::DecideJoin(secured, _) => secured,
+            other => {
+                self.stage = other;
+                return Err(HandshakeError::Over);
+            }
+        };
         self.decline(secured, Refusal { reason, text: text.to_owned() }, None)
     }
 
@@ -144,6 +175,13 @@ impl<S: Read + Write> Handshake<S> {
                     self.stage = Stage::Decide(secured, hello);
                     Some(progress)
                 }
+                Stage::DecideJoin(secured, join) => {
+                    let progress = Progress::JoinReceived { join: join.clone(), invitation: secured.peer };
+                    self.stage = Stage::DecideJoin(secured, join);
+                    Some(progress)
+                }
+                Stage::AwaitJoined(secured) => self.await_joined(secured)?,
+                Stage::Joined => Some(Progress::Joined),
                 Stage::Finish(secured, hello) => Some(self.finish(secured, hello)?),
                 Stage::Decline(None) => Some(Progress::Refused),
                 Stage::Decline(Some(error)) => return Err(error),
@@ -192,14 +230,22 @@ impl<S: Read + Write> Handshake<S> {
         let presented = tls.common().peer_certificates().and_then(|keys| keys.first());
         let peer = presented.and_then(tls::presented_key).ok_or(HandshakeError::NoProtocol)?;
         self.stage = match tls {
-            Tls::Client(connection, hello) => {
+            Tls::Client(connection, ask) => {
                 let (secrets, schedule) =
                     connection.dangerous_into_kernel_connection().map_err(HandshakeError::Setup)?;
                 let keys = SessionKeys::new(secrets, KeySchedule::Client(schedule))?;
                 let mut secured = Secured { peer, version, keys };
-                let hello = Hello { version: hello.version.min(version), ..hello };
-                self.send(&mut secured, &Message::Hello(hello.clone()))?;
-                Stage::AwaitAnswer(secured, hello)
+                match ask {
+                    Ask::Lane(hello) => {
+                        let hello = Hello { version: hello.version.min(version), ..hello };
+                        self.send(&mut secured, &Message::Hello(hello.clone()))?;
+                        Stage::AwaitAnswer(secured, hello)
+                    }
+                    Ask::Join(join) => {
+                        self.send(&mut secured, &Message::Join(join))?;
+                        Stage::AwaitJoined(secured)
+                    }
+                }
             }
             Tls::Server(connection) => {
                 let (secrets, schedule) =
@@ -214,6 +260,7 @@ impl<S: Read + Write> Handshake<S> {
     fn await_hello(&mut self, mut secured: Secured) -> Result<Option<Progress<S>>, HandshakeError> {
         match self.receive(&mut secured) {
             Ok(Some(Message::Hello(hello))) => self.stage = Stage::Decide(secured, hello),
+            Ok(Some(Message::Join(join))) => self.stage = Stage::DecideJoin(secured, join),
             Ok(Some(other)) => return Err(MessageError::UnexpectedKind(other.kind()).into()),
             Ok(None) => {
                 self.stage = Stage::AwaitHello(secured);
@@ -250,6 +297,19 @@ impl<S: Read + Write> Handshake<S> {
             return Err(HandshakeError::WrongAnswer { lane_group: theirs.lane_group, lane: theirs.lane });
         }
         self.stage = Stage::Finish(secured, theirs);
+        Ok(None)
+    }
+
+    fn await_joined(&mut self, mut secured: Secured) -> Result<Option<Progress<S>>, HandshakeError> {
+        match self.receive(&mut secured)? {
+            Some(Message::Joined) => self.stage = Stage::Joined,
+            Some(Message::Refusal(refusal)) => return Err(HandshakeError::Refused(refusal)),
+            Some(other) => return Err(MessageError::UnexpectedKind(other.kind()).into()),
+            None => {
+                self.stage = Stage::AwaitJoined(secured);
+                return Ok(Some(Progress::WantRead));
+            }
+        }
         Ok(None)
     }
 

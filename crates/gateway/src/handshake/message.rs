@@ -1,7 +1,7 @@
 //! The greetings at the start of a lane: what is in the first record of data each way.
 //!
 //! All integers are big-endian. The dialer sends a `Hello`; the acceptor answers with a `Welcome` of the same
-//! form or with a `Refusal`.
+//! form or with a `Refusal`. A site that has an invitation sends a `Join` instead; the answer is `Joined` or a `Refusal`.
 //!
 //! ```text
 //! Hello, Welcome                           Refusal
@@ -15,12 +15,28 @@
 //!     15       n  lane group: a-z 0-9 _ -
 //! ```
 //!
+//! ```text
+//! Join                                     Joined
+//! offset   bytes                           offset   bytes
+//!      0       1  kind: 4                       0       1  kind: 5
+//!      1       2  version                       1       2  version
+//!      3      32  public key
+//!     35       1  n: bytes of name, 1 to 64
+//!     36       n  name
+//!   36+n       1  number of prefixes, at most 32; each: family (4 or 6), length, address
+//! ```
+//!
 //! Nothing may follow. What stands behind the version in a `Hello` may differ in other versions; a `Refusal`
 //! has this form in all of them, so that a version can be declined in words the other end understands.
 
 use std::fmt;
 
+use ipnet::IpNet;
 use trunkline_schema::Encryption;
+
+use super::cursor::{Cursor, FieldError, put_prefixes, put_text};
+use crate::config::is_site_name;
+use crate::keys::PublicKey;
 
 /// The highest version of the protocol that this code speaks: 2 has arrival reports, 1 has not.
 pub const VERSION: u16 = 2;
@@ -29,9 +45,14 @@ pub const MAX_LANE_GROUP_BYTES: usize = 32;
 /// The maximum length of a refusal's text, in bytes.
 pub const MAX_TEXT_BYTES: usize = 200;
 
+/// The version since which sites join by invitation.
+const FIRST_VERSION_TO_JOIN: u16 = 2;
+
 const KIND_HELLO: u8 = 1;
 const KIND_WELCOME: u8 = 2;
 const KIND_REFUSAL: u8 = 3;
+const KIND_JOIN: u8 = 4;
+const KIND_JOINED: u8 = 5;
 
 /// What each end says of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +67,17 @@ pub struct Hello {
     pub instance: u64,
     /// The lane group that the lane belongs to.
     pub lane_group: String,
+}
+
+/// What a site says of itself that comes with an invitation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Join {
+    /// Its public key.
+    pub key: PublicKey,
+    /// Its name, 1 to 64 of `A-Z a-z 0-9 . _ -`, no dot first.
+    pub name: String,
+    /// What lies behind it, at most 32, its address in the tunnel first.
+    pub prefixes: Vec<IpNet>,
 }
 
 /// Why a lane is declined, and a few words about it.
@@ -93,6 +125,9 @@ pub enum RefusalReason {
     /// The lane group rides on another transport at the acceptor.
     #[error("transport mismatch")]
     TransportMismatch,
+    /// The acceptor does not take the invitation, or the site that comes with it.
+    #[error("invitation refused")]
+    Invitation,
     /// A reason of a later version.
     #[error("reason {0}")]
     Other(u8),
@@ -109,6 +144,7 @@ impl RefusalReason {
             Self::NotWanted => 6,
             Self::ShuttingDown => 7,
             Self::TransportMismatch => 8,
+            Self::Invitation => 9,
             Self::Other(code) => code,
         }
     }
@@ -123,6 +159,7 @@ impl RefusalReason {
             6 => Self::NotWanted,
             7 => Self::ShuttingDown,
             8 => Self::TransportMismatch,
+            9 => Self::Invitation,
             other => Self::Other(other),
         }
     }
@@ -131,20 +168,9 @@ impl RefusalReason {
 /// What is wrong with a greeting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// It ends too early.
-    #[error("truncated: {have} bytes where {need} are needed")]
-    Truncated {
-        /// Bytes needed.
-        need: usize,
-        /// Bytes there.
-        have: usize,
-    },
-    /// Something follows it.
-    #[error("{extra} bytes too many")]
-    Trailing {
-        /// Bytes behind its end.
-        extra: usize,
-    },
+    /// A field of it.
+    #[error(transparent)]
+    Field(#[from] FieldError),
     /// It is of a kind that does not exist.
     #[error("unknown kind {0}")]
     UnknownKind(u8),
@@ -163,9 +189,6 @@ pub enum MessageError {
     /// The lane group is no name.
     #[error("the lane group is not 1 to {MAX_LANE_GROUP_BYTES} of a-z 0-9 _ -")]
     LaneGroupName,
-    /// The text of a refusal is too long, no UTF-8, or has control characters.
-    #[error("the text of the refusal is malformed")]
-    Text,
 }
 
 /// A greeting of any kind.
@@ -177,6 +200,10 @@ pub enum Message {
     Welcome(Hello),
     /// The acceptor declines it.
     Refusal(Refusal),
+    /// The dialer has an invitation and wants to be a peer.
+    Join(Join),
+    /// The acceptor has taken it in.
+    Joined,
 }
 
 impl Message {
@@ -186,10 +213,12 @@ impl Message {
             Self::Hello(_) => KIND_HELLO,
             Self::Welcome(_) => KIND_WELCOME,
             Self::Refusal(_) => KIND_REFUSAL,
+            Self::Join(_) => KIND_JOIN,
+            Self::Joined => KIND_JOINED,
         }
     }
 
-    /// The message as bytes. A refusal's text is cut to what may be sent; the caller checks the name of a lane group.
+    /// The message as bytes. A refusal's text is cut to what may be sent; the caller checks names, and the number of prefixes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.kind()];
         match self {
@@ -201,16 +230,21 @@ impl Message {
                 });
                 bytes.extend(hello.lane.to_be_bytes());
                 bytes.extend(hello.instance.to_be_bytes());
-                bytes.push(hello.lane_group.len() as u8);
-                bytes.extend(hello.lane_group.as_bytes());
+                put_text(&mut bytes, &hello.lane_group);
             }
             Self::Refusal(refusal) => {
                 let text = printable(&refusal.text);
                 bytes.extend(VERSION.to_be_bytes());
                 bytes.push(refusal.reason.code());
-                bytes.push(text.len() as u8);
-                bytes.extend(text.as_bytes());
+                put_text(&mut bytes, &text);
             }
+            Self::Join(join) => {
+                bytes.extend(VERSION.to_be_bytes());
+                bytes.extend(join.key.as_bytes());
+                put_text(&mut bytes, &join.name);
+                put_prefixes(&mut bytes, &join.prefixes);
+            }
+            Self::Joined => bytes.extend(VERSION.to_be_bytes()),
         }
         bytes
     }
@@ -220,25 +254,25 @@ impl Message {
     /// # Errors
     /// What is wrong with them.
     pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
-        let mut cursor = Cursor { rest: bytes, taken: 0 };
+        let mut cursor = Cursor::new(bytes);
         let kind = cursor.byte()?;
-        if !(KIND_HELLO..=KIND_REFUSAL).contains(&kind) {
+        if !(KIND_HELLO..=KIND_JOINED).contains(&kind) {
             return Err(MessageError::UnknownKind(kind));
         }
         let version = u16::from_be_bytes(cursor.array()?);
-        let message = if kind == KIND_REFUSAL {
-            Self::Refusal(Refusal::decode(&mut cursor)?)
-        } else {
-            if !(1..=VERSION).contains(&version) {
-                return Err(MessageError::UnknownVersion { theirs: version });
-            }
-            let hello = Hello::decode(version, &mut cursor)?;
-            if kind == KIND_HELLO { Self::Hello(hello) } else { Self::Welcome(hello) }
-        };
-        match cursor.rest.len() {
-            0 => Ok(message),
-            extra => Err(MessageError::Trailing { extra }),
+        let first = if kind >= KIND_JOIN { FIRST_VERSION_TO_JOIN } else { 1 };
+        if kind != KIND_REFUSAL && !(first..=VERSION).contains(&version) {
+            return Err(MessageError::UnknownVersion { theirs: version });
         }
+        let message = match kind {
+            KIND_HELLO => Self::Hello(Hello::decode(version, &mut cursor)?),
+            KIND_WELCOME => Self::Welcome(Hello::decode(version, &mut cursor)?),
+            KIND_REFUSAL => Self::Refusal(Refusal::decode(&mut cursor)?),
+            KIND_JOIN => Self::Join(Join::decode(&mut cursor)?),
+            _ => Self::Joined,
+        };
+        cursor.end()?;
+        Ok(message)
     }
 }
 
@@ -271,8 +305,7 @@ impl Hello {
         let lane = u16::from_be_bytes(cursor.array()?);
         let instance = u64::from_be_bytes(cursor.array()?);
         let len = usize::from(cursor.byte()?);
-        let lane_group = cursor.take(len)?;
-        let lane_group = std::str::from_utf8(lane_group).ok().filter(|name| is_lane_group_name(name));
+        let lane_group = std::str::from_utf8(cursor.take(len)?).ok().filter(|name| is_lane_group_name(name));
         let lane_group = lane_group.ok_or(MessageError::LaneGroupName)?.to_owned();
         Ok(Self { version, encryption, lane, instance, lane_group })
     }
@@ -281,13 +314,22 @@ impl Hello {
 impl Refusal {
     fn decode(cursor: &mut Cursor<'_>) -> Result<Self, MessageError> {
         let reason = RefusalReason::from_code(cursor.byte()?);
-        let len = usize::from(cursor.byte()?);
-        let text = cursor.take(len)?;
-        let text = std::str::from_utf8(text).map_err(|_| MessageError::Text)?;
-        if len > MAX_TEXT_BYTES || text.chars().any(char::is_control) {
-            return Err(MessageError::Text);
+        let text = cursor.text()?;
+        if text.len() > MAX_TEXT_BYTES || text.chars().any(char::is_control) {
+            return Err(FieldError::Text.into());
         }
         Ok(Self { reason, text: text.to_owned() })
+    }
+}
+
+impl Join {
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self, MessageError> {
+        let key = PublicKey::from_bytes(cursor.array()?);
+        let name = cursor.text()?;
+        if !is_site_name(name) {
+            return Err(FieldError::SiteName.into());
+        }
+        Ok(Self { key, name: name.to_owned(), prefixes: cursor.prefixes()? })
     }
 }
 
@@ -307,34 +349,6 @@ fn printable(text: &str) -> String {
         cut.push(character);
     }
     cut
-}
-
-/// Bytes still to be read.
-struct Cursor<'a> {
-    rest: &'a [u8],
-    taken: usize,
-}
-
-impl<'a> Cursor<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], MessageError> {
-        let (taken, rest) = self
-            .rest
-            .split_at_checked(len)
-            .ok_or(MessageError::Truncated { need: self.taken + len, have: self.taken + self.rest.len() })?;
-        self.rest = rest;
-        self.taken += len;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    fn byte(&mut self) -> Result<u8, MessageError> {
-        self.array().map(|[byte]| byte)
-    }
 }
 
 #[cfg(test)]
@@ -380,8 +394,54 @@ mod tests {
         assert_eq!(Message::decode(&bytes), Ok(Message::Refusal(refusal)));
     }
 
+    fn join() -> Join {
+        let prefixes = ["10.201.7.2/32", "192.168.5.0/24", "fd00:5::/48"];
+        Join {
+            key: PublicKey::from_bytes([7; 32]),
+            name: "branch-5.example".to_owned(),
+            prefixes: prefixes.map(|prefix| prefix.parse().unwrap()).to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_site_joins_in_the_bytes_of_the_specification() {
+        let join = Join { prefixes: vec!["10.2.0.0/16".parse().unwrap()], name: "b".to_owned(), ..join() };
+        let bytes = [&[4, 0, 2][..], &[7; 32], &[1, b'b', 1, 4, 16, 10, 2, 0, 0]].concat();
+        assert_eq!(Message::Join(join.clone()).encode(), bytes);
+        assert_eq!(Message::decode(&bytes), Ok(Message::Join(join)));
+        assert_eq!(Message::Joined.encode(), [5, 0, 2]);
+        assert_eq!(Message::decode(&[5, 0, 2]), Ok(Message::Joined));
+    }
+
+    #[test]
+    fn a_site_that_joins_with_nonsense_is_refused() {
+        let with = |change: fn(&mut Join)| {
+            let mut join = join();
+            change(&mut join);
+            Message::decode(&Message::Join(join).encode()).unwrap_err()
+        };
+        for name in ["", ".hidden", "a/b", "../../etc/x", "a b", "ä", "x\n"] {
+            let mut join = join();
+            join.name = name.to_owned();
+            let error = Message::decode(&Message::Join(join).encode());
+            assert_eq!(error, Err(FieldError::SiteName.into()), "{name:?}");
+        }
+        assert_eq!(with(|join| join.name = "x".repeat(65)), FieldError::SiteName.into());
+        assert_eq!(with(|join| join.prefixes[1] = "10.0.0.1/8".parse().unwrap()), FieldError::Prefix.into());
+        let bytes = Message::Join(join()).encode();
+        let at = bytes.len() - 18;
+        for (byte, wrong) in [(at, 5), (at + 1, 129), (3 + 32 + 1 + 16, 33)] {
+            let mut bytes = bytes.clone();
+            bytes[byte] = wrong;
+            assert_eq!(Message::decode(&bytes), Err(FieldError::Prefix.into()), "byte {byte}");
+        }
+    }
+
     #[test]
     fn every_message_decodes_to_itself() {
+        for message in [Message::Join(join()), Message::Joined] {
+            assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
         for encryption in [Encryption::None, Encryption::Tls] {
             let message = Message::Welcome(Hello { encryption, ..hello() });
             assert_eq!(Message::decode(&message.encode()), Ok(message));
@@ -397,14 +457,18 @@ mod tests {
     #[test]
     fn every_prefix_is_truncated_and_every_extension_trailing() {
         let refusal = Refusal { reason: RefusalReason::NotWanted, text: "one is enough".to_owned() };
-        for message in [Message::Hello(hello()), Message::Refusal(refusal)] {
+        for message in
+            [Message::Hello(hello()), Message::Refusal(refusal), Message::Join(join()), Message::Joined]
+        {
             let mut bytes = message.encode();
             for len in 0..bytes.len() {
                 let error = Message::decode(&bytes[..len]).unwrap_err();
-                assert!(matches!(error, MessageError::Truncated { have, need } if have == len && need > len));
+                assert!(
+                    matches!(error, MessageError::Field(FieldError::Truncated { have, need }) if have == len && need > len)
+                );
             }
             bytes.push(0);
-            assert_eq!(Message::decode(&bytes), Err(MessageError::Trailing { extra: 1 }));
+            assert_eq!(Message::decode(&bytes), Err(FieldError::Trailing { extra: 1 }.into()));
         }
     }
 
@@ -426,7 +490,7 @@ mod tests {
     #[test]
     fn wrong_fields_have_names() {
         assert_eq!(Message::decode(&[0, 0, 1]), Err(MessageError::UnknownKind(0)));
-        assert_eq!(Message::decode(&[4, 0, 1]), Err(MessageError::UnknownKind(4)));
+        assert_eq!(Message::decode(&[6, 0, 1]), Err(MessageError::UnknownKind(6)));
         let bytes = Message::Hello(hello()).encode();
         let with = |offset: usize, value: u8| {
             let mut bytes = bytes.clone();
@@ -440,8 +504,8 @@ mod tests {
         assert_eq!(Message::decode(&long), Err(MessageError::LaneGroupName));
         let empty = Message::Hello(Hello { lane_group: String::new(), ..hello() }).encode();
         assert_eq!(Message::decode(&empty), Err(MessageError::LaneGroupName));
-        assert_eq!(Message::decode(&[3, 0, 1, 1, 1, b'\n']), Err(MessageError::Text));
-        assert_eq!(Message::decode(&[3, 0, 1, 1, 1, 0xff]), Err(MessageError::Text));
+        assert_eq!(Message::decode(&[3, 0, 1, 1, 1, b'\n']), Err(FieldError::Text.into()));
+        assert_eq!(Message::decode(&[3, 0, 1, 1, 1, 0xff]), Err(FieldError::Text.into()));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! 2. **Greetings** are the first record of data in each direction: the dialer's [`Hello`], and the acceptor's welcome or
 //!    [`Refusal`]. TLS protects them, whatever the lane's [encryption](Hello::encryption). Both must name the same
 //!    encryption, so an attacker on the path cannot downgrade two sites to clear text.
+//!    A site with an invitation, whose key is that of the invitation, sends a [`Join`] instead, and is told whether it is a
+//!    peer now; the connection ends there.
 //! 3. The result is an [`Established`] connection: the stream, and the keys for [`crate::record`], or no keys if both sites
 //!    have `encryption = "none"`.
 //!
@@ -11,6 +13,7 @@
 //! kernel when the stream is handed on. It has no clock: the caller ends a handshake that takes too long by dropping it.
 
 mod connection;
+mod cursor;
 mod driver;
 mod error;
 mod input;
@@ -30,15 +33,17 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ServerConfig};
 use trunkline_trunk::Delivery;
 
+pub(crate) use cursor::{Cursor, put_network, put_prefixes, put_text};
+pub use cursor::{FieldError, MAX_PREFIXES};
 pub use driver::Handshake;
 pub(crate) use driver::{of_alert, rejected_key};
 pub use error::{Fault, HandshakeError};
 pub use message::{
-    Hello, MAX_LANE_GROUP_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
+    Hello, Join, MAX_LANE_GROUP_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
 };
 pub(crate) use tls::{presented_key, quic_delivery};
 
-use self::connection::Tls;
+use self::connection::{Ask, Tls};
 use crate::keys::{PublicKey, SecretKey};
 use crate::record::{Cipher, SessionKeys};
 
@@ -166,9 +171,21 @@ impl Dialer {
     /// # Errors
     /// [`HandshakeError::Setup`].
     pub fn dial<S: Read + Write>(&self, stream: S, hello: Hello) -> Result<Handshake<S>, HandshakeError> {
+        self.ask(stream, Ask::Lane(hello))
+    }
+
+    /// Begins the handshake on a connection to a site that has invited this one; the identity is the invitation's.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Setup`].
+    pub fn join<S: Read + Write>(&self, stream: S, join: Join) -> Result<Handshake<S>, HandshakeError> {
+        self.ask(stream, Ask::Join(join))
+    }
+
+    fn ask<S: Read + Write>(&self, stream: S, ask: Ask) -> Result<Handshake<S>, HandshakeError> {
         let connection = UnbufferedClientConnection::new(Arc::clone(&self.config), tls::server_name());
         let connection = connection.map_err(HandshakeError::Setup)?;
-        Ok(Handshake::new(stream, Tls::Client(Box::new(connection), hello)))
+        Ok(Handshake::new(stream, Tls::Client(Box::new(connection), ask)))
     }
 }
 
@@ -187,6 +204,15 @@ pub enum Progress<S = TcpStream> {
         /// The peer's key, authenticated.
         peer: PublicKey,
     },
+    /// Acceptors only: it waits for [`Handshake::joined`] or [`Handshake::refuse`], and then for [`Handshake::advance`].
+    JoinReceived {
+        /// What the site says of itself.
+        join: Join,
+        /// The key of the invitation, authenticated.
+        invitation: PublicKey,
+    },
+    /// The site is a peer: the answer has come, or has been sent.
+    Joined,
     /// The lane is established.
     Done(Box<Established<S>>),
     /// The refusal has been sent. Acceptors only.

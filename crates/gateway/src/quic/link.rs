@@ -23,7 +23,9 @@ use super::settings::SEND_BUFFER;
 use super::signals::Signals;
 use super::streams::Streams;
 use super::watch::{Finding, Packets, Watch};
-use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, presented_key, quic_delivery};
+use crate::handshake::{
+    FieldError, HandshakeError, Hello, Message, MessageError, Refusal, presented_key, quic_delivery,
+};
 use crate::keys::PublicKey;
 use crate::lane::Circuit;
 use crate::lane_rx::RxError;
@@ -276,7 +278,10 @@ impl Link {
                 Err(ReadError::Reset(_)) => break Err(HandshakeError::Disconnected),
             }
             if self.greeting.len() > MAX_GREETING {
-                break Err(MessageError::Trailing { extra: self.greeting.len() - MAX_GREETING }.into());
+                break Err(MessageError::from(FieldError::Trailing {
+                    extra: self.greeting.len() - MAX_GREETING,
+                })
+                .into());
             }
         };
         let _ = chunks.finalize();

@@ -11,8 +11,8 @@ use trunkline_status::{Answer, LaneState, Request, Status};
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Sends one request and returns the answer, or what it was refused with as an error.
-pub(super) fn ask(socket: &Path, request: Request) -> io::Result<Answer> {
-    match ask_within(socket, &request, TIMEOUT).map_err(io::Error::other)? {
+pub(super) fn ask(socket: &Path, request: &Request) -> io::Result<Answer> {
+    match ask_within(socket, request, TIMEOUT).map_err(io::Error::other)? {
         Answer::Refused { message } => Err(io::Error::other(message)),
         answer => Ok(answer),
     }

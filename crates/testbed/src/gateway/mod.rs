@@ -133,7 +133,7 @@ impl GatewayProcess {
     pub fn wait_until_up(&mut self, end: Instant, stopped: impl Fn() -> bool) -> Result<(), GatewayError> {
         let begin = clock::now();
         loop {
-            let state = match control::ask(&self.socket, Request::Status) {
+            let state = match control::ask(&self.socket, &Request::Status) {
                 Ok(Answer::Status(status)) => control::lanes_not_up(&status),
                 // Proxies have no lanes.
                 Ok(_) => Vec::new(),
@@ -187,7 +187,7 @@ impl GatewayProcess {
 
     /// What a gateway says of itself.
     pub fn status(&self) -> Result<Status, GatewayError> {
-        match self.ask(Request::Status)? {
+        match self.ask(&Request::Status)? {
             Answer::Status(status) => Ok(*status),
             other => Err(self.unexpected(&other)),
         }
@@ -195,7 +195,7 @@ impl GatewayProcess {
 
     /// What a process of proxies alone says of itself.
     pub fn proxies_status(&self) -> Result<ProxiesStatus, GatewayError> {
-        match self.ask(Request::Status)? {
+        match self.ask(&Request::Status)? {
             Answer::Proxies(status) => Ok(*status),
             other => Err(self.unexpected(&other)),
         }
@@ -208,10 +208,10 @@ impl GatewayProcess {
 
     /// Has it read its file again.
     pub fn reload(&self) -> Result<(), GatewayError> {
-        self.ask(Request::Reload).map(drop)
+        self.ask(&Request::Reload).map(drop)
     }
 
-    fn ask(&self, request: Request) -> Result<Answer, GatewayError> {
+    fn ask(&self, request: &Request) -> Result<Answer, GatewayError> {
         control::ask(&self.socket, request)
             .map_err(|error| GatewayError::Silent { gateway: self.name.clone(), reason: error.to_string() })
     }

@@ -66,8 +66,8 @@ fn only_socket() -> Result<PathBuf, Failure> {
     }
 }
 
-fn request(arguments: &InstanceArguments, request: Request) -> Result<Answer, Failure> {
-    ask(&socket(arguments)?, &request).map_err(|error| control_failure(&error))
+fn request(arguments: &InstanceArguments, request: &Request) -> Result<Answer, Failure> {
+    ask(&socket(arguments)?, request).map_err(|error| control_failure(&error))
 }
 
 /// An error of the control socket, as a failure of the command.
@@ -88,28 +88,32 @@ pub(super) enum State {
 }
 
 /// Requests the state of a daemon, with its flows or without.
-pub(super) fn state(socket: &Path, request: Request) -> Result<State, Failure> {
-    match ask(socket, &request).map_err(|error| control_failure(&error))? {
+pub(super) fn state(socket: &Path, request: &Request) -> Result<State, Failure> {
+    match ask(socket, request).map_err(|error| control_failure(&error))? {
         Answer::Status(status) => Ok(State::Gateway(status)),
         Answer::Proxies(status) => Ok(State::Proxies(status)),
         Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
+        Answer::Joining(_) => Err(another_answer()),
     }
 }
 
-fn command(arguments: &InstanceArguments, command: Request) -> Result<(), Failure> {
+/// The failure of a request to which the daemon gave the answer of another.
+pub(super) fn another_answer() -> Failure {
+    Failure::Other("the daemon gave the answer to another request".to_owned())
+}
+
+fn command(arguments: &InstanceArguments, command: &Request) -> Result<(), Failure> {
     match request(arguments, command)? {
         Answer::Done { message } => print_line(&message),
         Answer::Refused { message } => Err(Failure::Input(message)),
-        Answer::Status(_) | Answer::Proxies(_) => {
-            Err(Failure::Other("the daemon answered with its status, which was not the request".to_owned()))
-        }
+        Answer::Status(_) | Answer::Proxies(_) | Answer::Joining(_) => Err(another_answer()),
     }
 }
 
 pub(crate) fn reload(arguments: &InstanceArguments) -> Result<(), Failure> {
-    command(arguments, Request::Reload)
+    command(arguments, &Request::Reload)
 }
 
 pub(crate) fn down(arguments: &InstanceArguments) -> Result<(), Failure> {
-    command(arguments, Request::Down)
+    command(arguments, &Request::Down)
 }

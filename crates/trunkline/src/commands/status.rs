@@ -18,7 +18,7 @@ use crate::output::{print, print_line};
 
 pub(crate) fn status(arguments: &StatusArguments) -> Result<(), Failure> {
     let socket = socket(&arguments.instance)?;
-    let first = state(&socket, Request::Status)?;
+    let first = state(&socket, &Request::Status)?;
     if arguments.json {
         let json = match &first {
             State::Gateway(status) => serde_json::to_string_pretty(status),
@@ -27,7 +27,7 @@ pub(crate) fn status(arguments: &StatusArguments) -> Result<(), Failure> {
         return print_line(&json.map_err(Failure::doing("cannot print"))?);
     }
     thread::sleep(Duration::from_secs_f64(arguments.interval));
-    match (first, state(&socket, Request::Status)?) {
+    match (first, state(&socket, &Request::Status)?) {
         (State::Gateway(before), State::Gateway(now)) => print(&table(&before, &now)),
         (State::Proxies(before), State::Proxies(now)) => print(&proxies::table(&before, &now)),
         _ => Err(Failure::Other("another daemon took the socket in between".to_owned())),

@@ -55,7 +55,7 @@ impl Directory {
         let mut process = host.command(command).expect("it starts");
         until("the gateway answers", || {
             assert_eq!(process.try_wait().expect("its state"), None, "it ended");
-            ask(&self.socket(site), Request::Status).is_ok()
+            ask(&self.socket(site), &Request::Status).is_ok()
         });
         process
     }
@@ -68,13 +68,13 @@ impl Drop for Directory {
 }
 
 /// Asks a gateway, which has 15 s to answer.
-pub(crate) fn ask(socket: &Path, request: Request) -> Result<Answer, ControlError> {
-    ask_within(socket, &request, Duration::from_secs(15))
+pub(crate) fn ask(socket: &Path, request: &Request) -> Result<Answer, ControlError> {
+    ask_within(socket, request, Duration::from_secs(15))
 }
 
 /// What a gateway says of itself.
 pub(crate) fn status(socket: &Path) -> Status {
-    match ask(socket, Request::Status) {
+    match ask(socket, &Request::Status) {
         Ok(Answer::Status(status)) => *status,
         other => panic!("no status of a gateway: {other:?}"),
     }
@@ -82,7 +82,7 @@ pub(crate) fn status(socket: &Path) -> Status {
 
 /// What a process of proxies alone says of itself.
 pub(crate) fn proxies_status(socket: &Path) -> ProxiesStatus {
-    match ask(socket, Request::Status) {
+    match ask(socket, &Request::Status) {
         Ok(Answer::Proxies(status)) => *status,
         other => panic!("no status of proxies: {other:?}"),
     }

@@ -209,12 +209,12 @@ impl World {
         }
     }
 
-    fn ask(&self, site: Site, request: Request) -> Result<Answer, String> {
-        control::ask(&self.file(site, "sock"), &request).map_err(text)
+    fn ask(&self, site: Site, request: &Request) -> Result<Answer, String> {
+        control::ask(&self.file(site, "sock"), request).map_err(text)
     }
 
     fn status(&self, site: Site) -> Result<Status, String> {
-        match self.ask(site, Request::Status)? {
+        match self.ask(site, &Request::Status)? {
             Answer::Status(status) => Ok(*status),
             other => Err(format!("{other:?} to a status")),
         }
@@ -227,7 +227,7 @@ impl World {
         }
         self.thaw(site)?;
         self.write_file(site)?;
-        match self.ask(site, Request::Reload)? {
+        match self.ask(site, &Request::Reload)? {
             Answer::Done { .. } => Ok(()),
             other => Err(format!("{other:?} to a reload of {}", site.name())),
         }
@@ -242,7 +242,7 @@ impl World {
         let good = fs::read_to_string(&file).map_err(text)?;
         for bad in [good.replace("queues = 2", "queues = 3"), good.replace("[control]", "[cotnrol]")] {
             fs::write(&file, bad).map_err(text)?;
-            match self.ask(site, Request::Reload)? {
+            match self.ask(site, &Request::Reload)? {
                 Answer::Refused { .. } => {}
                 other => return Err(format!("{other:?} to a file that cannot be followed")),
             }
@@ -262,7 +262,7 @@ impl World {
         let socket = self.file(site, "sock");
         let control = || UnixStream::connect(&socket).map_err(text);
         match client {
-            Client::Flows => drop(self.ask(site, Request::Flows)?),
+            Client::Flows => drop(self.ask(site, &Request::Flows)?),
             Client::Metrics => {
                 let mut stream = metrics()?;
                 stream.set_read_timeout(Some(START_LIMIT)).map_err(text)?;
@@ -440,7 +440,7 @@ impl World {
         for site in [Site::B, Site::C] {
             self.gateway(site).settings = hub.clone();
             self.write_file(site)?;
-            match self.ask(site, Request::Reload)? {
+            match self.ask(site, &Request::Reload)? {
                 Answer::Done { .. } => {}
                 other => return Err(format!("{other:?} to the last reload of {}", site.name())),
             }

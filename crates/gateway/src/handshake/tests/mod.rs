@@ -1,6 +1,7 @@
 //! Handshakes between two of our own ends, honest and not. `interop` has another implementation at one end.
 
 mod interop;
+mod joining;
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -82,6 +83,7 @@ fn run<S: Read + Write>(
                 }
                 Ok(Progress::Done(established)) => Some(Ok(Some(*established))),
                 Ok(Progress::Refused) => Some(Ok(None)),
+                Ok(Progress::JoinReceived { .. } | Progress::Joined) => panic!("nobody joins"),
                 Err(error) => Some(Err(error)),
             };
             if outcome.is_some() {
@@ -513,7 +515,9 @@ fn no_altered_byte_changes_what_is_agreed_or_panics() {
                         assert!(established.keys.is_some(), "round {round}");
                         *end = None;
                     }
-                    Ok(Progress::Refused) => panic!("round {round}"),
+                    Ok(Progress::Refused | Progress::JoinReceived { .. } | Progress::Joined) => {
+                        panic!("round {round}")
+                    }
                     Err(_) => {
                         failed += 1;
                         *end = None;

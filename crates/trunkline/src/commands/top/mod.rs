@@ -60,7 +60,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
         return Err(Failure::Input(format!("top needs a terminal; without one, use {instead}")));
     }
     // If no daemon runs, a message says so, not an empty screen.
-    let first = state(&socket, Request::Flows)?;
+    let first = state(&socket, &Request::Flows)?;
     let stop = stop_at_signals().map_err(Failure::doing("cannot wait for signals"))?;
     let answers = poll(socket, interval);
     let mut live = Live::new(first, interval);
@@ -113,7 +113,7 @@ fn poll(socket: PathBuf, interval: Duration) -> Receiver<Result<State, Failure>>
         loop {
             due = (due + interval).max(Instant::now());
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            if sender.send(state(&socket, Request::Flows)).is_err() {
+            if sender.send(state(&socket, &Request::Flows)).is_err() {
                 break;
             }
         }
@@ -123,9 +123,9 @@ fn poll(socket: PathBuf, interval: Duration) -> Receiver<Result<State, Failure>>
 
 /// Prints one frame as text, with the rates of one interval.
 fn once(socket: &Path, interval: Duration) -> Result<(), Failure> {
-    let before = state(socket, Request::Flows)?;
+    let before = state(socket, &Request::Flows)?;
     thread::sleep(interval);
-    let view = View::of(Some(&before), &state(socket, Request::Flows)?);
+    let view = View::of(Some(&before), &state(socket, &Request::Flows)?);
     let width = if io::stdout().is_terminal() {
         ratatui::crossterm::terminal::size().map_or(PLAIN_WIDTH, |(columns, _)| columns)
     } else {
