@@ -4,9 +4,13 @@
 pub(crate) mod laboratory;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
+use trunkline_gateway::config::is_site_name;
+use trunkline_schema::quantity::Time;
 
 /// The commands that only a build with the laboratory has.
 const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
@@ -32,6 +36,14 @@ pub(crate) enum Command {
     Check(FileReportArguments),
     /// Look for what keeps a site's trunks from working on this machine, and print a remedy for each finding. It changes nothing.
     Doctor(DoctorArguments),
+    /// Set this machine up as a site, start its gateway, and invite another site.
+    Init(InitArguments),
+    /// Invite another site: print an invitation, and wait until a site has joined by it.
+    Invite(InviteArguments),
+    /// Set this machine up as a site that joins the one which has invited it; or join with the site that is here.
+    Join(JoinArguments),
+    /// Remove a site from this machine, or a peer from a site.
+    Leave(LeaveArguments),
     /// Show the state of a running gateway: peers, classes, lanes, drops; or of running proxies.
     Status(StatusArguments),
     /// Watch a running gateway, live: classes, lanes, the busiest flows, proxies; or running proxies.
@@ -92,6 +104,114 @@ pub(crate) struct DoctorArguments {
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How a command that changes the machine goes on.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// Do not ask.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArguments {
+    /// The site's name: 1 to 64 of A-Z a-z 0-9 . _ - (default: the host's name).
+    #[arg(long, value_parser = site_name)]
+    pub(crate) name: Option<String>,
+    /// Where other sites dial this one (default: this machine's addresses). May be repeated.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) endpoint: Vec<String>,
+    /// A network behind this machine that other sites shall reach (default: all that are found). May be repeated.
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) lan: Vec<IpNet>,
+    /// The port that the gateway listens on, TCP and UDP.
+    #[arg(long, default_value_t = 4600)]
+    pub(crate) port: u16,
+    /// This site's address in the tunnel, with the length of the tunnel's prefix (default: a free one of 10.192.0.0/10).
+    #[arg(long, value_name = "ADDRESS/LENGTH")]
+    pub(crate) tunnel: Option<IpNet>,
+    /// A network that a site may bring although it is not private. May be repeated.
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) allow: Vec<IpNet>,
+    /// How long the invitation can be used: 1 s to 7 days.
+    #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = expiry)]
+    pub(crate) expires: Duration,
+    /// Where sites are.
+    #[arg(long, value_name = "DIR", default_value = "/etc/trunkline")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) plan: PlanArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InviteArguments {
+    /// The site: its configuration file or its name. Optional if there is only one.
+    pub(crate) site: Option<PathBuf>,
+    /// Where the other site dials this one (default: this machine's addresses). May be repeated.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) endpoint: Vec<String>,
+    /// A network behind this machine that the other site shall reach (default: all that are found). May be repeated.
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) lan: Vec<IpNet>,
+    /// A network that the other site may bring although it is not private. May be repeated.
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) allow: Vec<IpNet>,
+    /// How long the invitation can be used: 1 s to 7 days.
+    #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = expiry)]
+    pub(crate) expires: Duration,
+    /// Where sites are.
+    #[arg(long, value_name = "DIR", default_value = "/etc/trunkline")]
+    pub(crate) directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JoinArguments {
+    /// What `trunkline init` or `trunkline invite` has printed at the other site; `-` reads it from standard input.
+    pub(crate) invitation: String,
+    /// The name of this site (default: the site that is here, or the host's name).
+    #[arg(long, value_parser = site_name)]
+    pub(crate) name: Option<String>,
+    /// A network behind this machine that the other site shall reach (default: all that are found). May be repeated.
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) lan: Vec<IpNet>,
+    /// Where sites are.
+    #[arg(long, value_name = "DIR", default_value = "/etc/trunkline")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) plan: PlanArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LeaveArguments {
+    /// The site: its configuration file or its name. Optional if there is only one.
+    pub(crate) site: Option<PathBuf>,
+    /// Remove this peer from the site, and keep the site.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) peer: Option<String>,
+    /// Where sites are.
+    #[arg(long, value_name = "DIR", default_value = "/etc/trunkline")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) plan: PlanArguments,
+}
+
+fn site_name(text: &str) -> Result<String, String> {
+    if is_site_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("allowed: 1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot".to_owned())
+    }
+}
+
+fn expiry(text: &str) -> Result<Duration, String> {
+    const ALLOWED: &str = "allowed: 1 s to 7 days, such as \"30 min\" or \"24 h\"";
+    let time = text.parse::<Time>().map_err(|error| format!("{error}; {ALLOWED}"))?.0;
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
+    if bounds.contains(&time) { Ok(time) } else { Err(ALLOWED.to_owned()) }
 }
 
 #[derive(Debug, Args)]

@@ -215,9 +215,12 @@ fn the_tutorial_on_one_machine_does_what_it_says() {
 #[test]
 fn the_files_of_two_sites_are_right_in_the_readme_and_the_tutorial() {
     let (readme, tutorial) = (page("README.md"), page("docs/tutorial.md"));
-    let sections =
-        [section(&readme, "## Two sites in five minutes"), section(&tutorial, "## On two machines")];
-    for (number, section) in sections.into_iter().enumerate() {
+    // The README shows the file of one site.
+    let sections = [
+        (section(&readme, "## Two sites by two commands"), 1),
+        (section(&tutorial, "## On two machines"), 2),
+    ];
+    for (section, number) in sections {
         let temporary = Temporary::new(&format!("sites-{number}"));
         let keys: Vec<String> = ["b", "a"]
             .iter()
@@ -233,7 +236,7 @@ fn the_files_of_two_sites_are_right_in_the_readme_and_the_tutorial() {
             .filter(|block| block.language == "toml")
             .map(|block| block.text)
             .collect();
-        assert_eq!(files.len(), 2);
+        assert_eq!(files.len(), number);
         for ((site, key), text) in ["a", "b"].iter().zip(&keys).zip(files) {
             let peer = text.lines().find(|line| line.starts_with("public_key = ")).expect("the peer's key");
             let text = text.replace(peer, &format!("public_key = {key:?}"));
@@ -247,16 +250,22 @@ fn the_files_of_two_sites_are_right_in_the_readme_and_the_tutorial() {
 }
 
 #[test]
-fn the_readmes_keys_are_made_by_the_command_that_it_shows() {
+fn the_readmes_two_commands_do_what_it_says() {
     let readme = page("README.md");
-    let command = readme.lines().find(|line| line.starts_with("umask 077; ")).expect("the command");
-    let temporary = Temporary::new("keys");
-    let public = temporary.sh(command);
-    assert_eq!(public.trim().len(), 44, "{public}");
-    let mode = std::os::unix::fs::PermissionsExt::mode(
-        &fs::metadata(temporary.0.join("a.key")).expect("the key").permissions(),
-    );
-    assert_eq!(mode & 0o777, 0o600);
+    let temporary = Temporary::new("commands");
+    let line = |start: &str| {
+        let line = readme.lines().find(|line| line.starts_with(start)).expect("the command");
+        line.split('#').next().unwrap_or_default().trim().to_owned()
+    };
+    let command = format!("{} --directory none --dry-run 2>&1", line("trunkline init "));
+    let shown = temporary.sh(&command);
+    assert!(shown.contains("a.example.net:4600") && shown.contains("make a private key"), "{shown}");
+    assert!(fs::read_dir(&temporary.0).expect("it is there").next().is_none(), "--dry-run does nothing");
+    // Its invitation is none, and that is all that is wrong with it.
+    let output =
+        temporary.run("sh", &["-c", &format!("{} --directory none --yes", line("trunkline join tl1_"))]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("the invitation is damaged"), "{said}");
 }
 
 #[test]

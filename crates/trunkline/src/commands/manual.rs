@@ -9,16 +9,17 @@ use super::laboratory::manual::EXTRAS as LABORATORY;
 const LABORATORY: [Extra; 0] = [];
 
 const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's file: trunkline.toml(5)" };
+const KEY: File = File { path: "/etc/trunkline/NAME.key", about: "its private key" };
 const SOCKET: File =
     File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
 
-const EXTRAS: [Extra; 15] = [
+const EXTRAS: [Extra; 19] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
         examples: &[
-            ("trunkline genkey > a.key", "generates a site's private key"),
-            ("trunkline pubkey < a.key", "prints the public key that its peers need"),
+            ("trunkline init", "sets up a site here, and prints an invitation for another"),
+            ("trunkline join INVITATION", "sets up the other"),
             ("trunkline check a.toml", "checks a site's file, and prints what it means"),
             ("trunkline up a.toml", "runs the site's gateway"),
             ("trunkline status a.toml", "shows its state"),
@@ -47,6 +48,45 @@ const EXTRAS: [Extra; 15] = [
             ("trunkline doctor", "examines this machine: kernel settings, device, limits"),
             ("trunkline doctor a.toml", "also what site a needs of it, and whether its peers answer"),
             ("trunkline doctor --json a.toml", "the same for programs"),
+        ],
+    },
+    Extra {
+        page: "trunkline-init",
+        files: &[SITE, KEY],
+        examples: &[
+            ("trunkline init --dry-run", "shows what would be done on this machine"),
+            (
+                "trunkline init --endpoint a.example.net",
+                "sets up a site that others dial by this name, and invites one",
+            ),
+            (
+                "trunkline init --name paris --lan 10.1.0.0/16 --yes > invitation",
+                "asks nothing, and keeps the invitation",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-invite",
+        files: &[SITE, SOCKET],
+        examples: &[
+            ("trunkline invite", "invites another site to the one that is here"),
+            ("trunkline invite paris --expires 24h", "invites one to site paris, for a day"),
+        ],
+    },
+    Extra {
+        page: "trunkline-join",
+        files: &[SITE, KEY],
+        examples: &[
+            ("trunkline join tl1_...", "joins the site that has printed this invitation"),
+            ("trunkline join - --yes < invitation", "reads the invitation from a file, and asks nothing"),
+        ],
+    },
+    Extra {
+        page: "trunkline-leave",
+        files: &[SITE, KEY],
+        examples: &[
+            ("trunkline leave --dry-run", "shows what would be removed from this machine"),
+            ("trunkline leave --peer berlin", "removes a peer from the site that is here"),
         ],
     },
     Extra {
