@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use trunkline_gateway::config::is_site_name;
+use trunkline_gateway::config::{interface_address, is_site_name, prefix};
 use trunkline_schema::quantity::Time;
 
 /// The commands that only a build with the laboratory has.
@@ -101,6 +101,10 @@ pub(crate) struct FileReportArguments {
 pub(crate) struct DoctorArguments {
     /// The site's configuration file. Without it only this machine is examined.
     pub(crate) file: Option<PathBuf>,
+    /// Also write what helpers need into this new file: findings, versions, settings, routes, the site's file, status and log.
+    /// No private key is in it; addresses and names are.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,
@@ -126,18 +130,18 @@ pub(crate) struct InitArguments {
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) endpoint: Vec<String>,
     /// A network behind this machine that other sites shall reach (default: all that are found). May be repeated.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub(crate) lan: Vec<IpNet>,
     /// The port that the gateway listens on, TCP and UDP.
     #[arg(long, default_value_t = 4600)]
     pub(crate) port: u16,
     /// This site's address in the tunnel, with the length of the tunnel's prefix (default: a free one of 10.192.0.0/10).
-    #[arg(long, value_name = "ADDRESS/LENGTH")]
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = interface_address)]
     pub(crate) tunnel: Option<IpNet>,
     /// A network that a site may bring although it is not private. May be repeated.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub(crate) allow: Vec<IpNet>,
-    /// How long the invitation can be used: 1 s to 7 days.
+    /// How long the invitation can be used: 1 s to 168 h.
     #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = expiry)]
     pub(crate) expires: Duration,
     /// Where sites are.
@@ -155,12 +159,12 @@ pub(crate) struct InviteArguments {
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) endpoint: Vec<String>,
     /// A network behind this machine that the other site shall reach (default: all that are found). May be repeated.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub(crate) lan: Vec<IpNet>,
     /// A network that the other site may bring although it is not private. May be repeated.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub(crate) allow: Vec<IpNet>,
-    /// How long the invitation can be used: 1 s to 7 days.
+    /// How long the invitation can be used: 1 s to 168 h.
     #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = expiry)]
     pub(crate) expires: Duration,
     /// Where sites are.
@@ -176,7 +180,7 @@ pub(crate) struct JoinArguments {
     #[arg(long, value_parser = site_name)]
     pub(crate) name: Option<String>,
     /// A network behind this machine that the other site shall reach (default: all that are found). May be repeated.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub(crate) lan: Vec<IpNet>,
     /// Where sites are.
     #[arg(long, value_name = "DIR", default_value = "/etc/trunkline")]
@@ -208,7 +212,7 @@ fn site_name(text: &str) -> Result<String, String> {
 }
 
 fn expiry(text: &str) -> Result<Duration, String> {
-    const ALLOWED: &str = "allowed: 1 s to 7 days, such as \"30 min\" or \"24 h\"";
+    const ALLOWED: &str = "allowed: 1 s to 168 h, such as \"30 min\" or \"24 h\"";
     let time = text.parse::<Time>().map_err(|error| format!("{error}; {ALLOWED}"))?.0;
     let bounds = Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
     if bounds.contains(&time) { Ok(time) } else { Err(ALLOWED.to_owned()) }

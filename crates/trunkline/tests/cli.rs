@@ -326,6 +326,48 @@ fn a_file_that_cannot_be_read_is_told_why_and_where_it_was_looked_for() {
 }
 
 #[test]
+fn what_helpers_get_has_no_private_key() {
+    let place = Place::new();
+    let key = fs::read_to_string(place.path().join("a.key")).expect("the key").trim().to_owned();
+    let listen = "listen = [\"127.0.0.1:0\"]";
+    for (number, (file, code)) in [
+        // Inline, in a file that is right; in one that is wrong; in one that is no TOML.
+        (format!("private_key = \"{key}\"\n"), None),
+        (format!("private_key = \"{key}\"\n{listen}\nnonsense = 1\n"), Some(2)),
+        (format!("[[[\n  private_key=\"{key}\n"), Some(2)),
+        ("private_key_file = \"a.key\"\n".to_owned(), None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        place.write("c.toml", &file);
+        let report = format!("report-{number}.txt");
+        let output = place.run(&["doctor", "c.toml", "--bundle", &report]);
+        assert!(code.is_none() || output.status.code() == code, "{}", said(&output));
+        let text = fs::read_to_string(place.path().join(&report)).expect("the report");
+        assert!(!text.contains(&key) && !text.contains(&key[4..20]), "{text}");
+        for part in [
+            "==== program\ntrunkline ",
+            "==== trunkline doctor\n",
+            "osrelease = ",
+            "==== c.toml\n",
+            "private_key",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let again = place.run(&["doctor", "c.toml", "--bundle", &report]);
+        assert!(
+            said(&again).contains("cannot write"),
+            "a file that is there is not overwritten: {}",
+            said(&again)
+        );
+        assert_eq!(fs::read_to_string(place.path().join(&report)).expect("the report"), text);
+    }
+    let output = place.run(&["doctor", "a.toml", "--bundle", "/dev/full"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+}
+
+#[test]
 fn keys_are_read_with_the_marks_that_editors_leave() {
     let place = Place::new();
     let key = fs::read_to_string(place.path().join("a.key")).expect("the key");

@@ -29,7 +29,7 @@ use trunkline_proxy::Plan;
 pub use trunkline_schema::{Encryption, MAX_CLASSES, MAX_LANES, MetricsListen, Mistake, Mistakes};
 use trunkline_schema::{MAX_FILE, read_file};
 use trunkline_trunk::{ClassSettings, LaneGroup, Transport, TrunkPlan};
-pub use values::is_site_name;
+pub use values::{endpoint, interface_address, is_site_name, prefix};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
 
@@ -269,6 +269,18 @@ impl Config {
     /// All that is wrong in it.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Mistakes> {
         site::parse(text, path)
+    }
+
+    /// The text of a file without the private key that may be in it, to be shown to others.
+    pub fn without_secrets(text: &str) -> String {
+        let (text, _) = secret::set_aside(text);
+        // Of a text that is no TOML, the key may not be found.
+        let is_key = |line: &str| {
+            let rest = line.trim_start().strip_prefix("private_key");
+            rest.is_some_and(|rest| rest.trim_start().starts_with('='))
+        };
+        let lines = text.lines().map(|line| if is_key(line) { "private_key = \"(left out)\"" } else { line });
+        lines.fold(String::new(), |all, line| all + line + "\n")
     }
 
     /// The site's secret key, read from its file if it has one.

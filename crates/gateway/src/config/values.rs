@@ -138,7 +138,11 @@ pub(super) fn interface_name(text: &str) -> Result<String, String> {
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} cannot name an interface")) }
 }
 
-pub(super) fn endpoint(text: &str) -> Result<Endpoint, String> {
+/// Where a site is dialled: a host and a port.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("{text:?} has no port"))?;
     let port = match port.parse::<u16>() {
         Ok(port) if port > 0 => port,
@@ -196,7 +200,11 @@ fn is_dns_name(host: &str) -> bool {
     host.len() <= 253 && host.split('.').all(label_fits) && !numeric
 }
 
-pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
+/// A prefix without host bits.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn prefix(text: &str) -> Result<IpNet, String> {
     let net = text.parse::<IpNet>().map_err(|_| format!("{text} is no prefix"))?;
     if net == net.trunc() {
         Ok(net)
@@ -216,7 +224,11 @@ pub(super) fn local_address(text: &str) -> Result<IpAddr, String> {
     Ok(address)
 }
 
-pub(super) fn interface_address(text: &str) -> Result<IpNet, String> {
+/// An address of an interface with the length of its network.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn interface_address(text: &str) -> Result<IpNet, String> {
     let net = text.parse::<IpNet>().map_err(|_| format!("{text} is no address and prefix length"))?;
     let address = net.addr();
     if address.is_unspecified() || address.is_multicast() || address.is_loopback() {

@@ -50,6 +50,11 @@ impl Files {
     }
 }
 
+/// The user and the group that the unit of a package runs as, if this machine has them.
+pub fn unit_user() -> Option<(u32, u32)> {
+    Files::of_this_machine().user(UNIT_USER)
+}
+
 /// Whether the unit's user can read the files of a site that the unit runs.
 pub(super) fn examine(files: &Files, site: &Config, examination: &mut Examination) {
     let sites = files.0.join(UNIT_SITES);

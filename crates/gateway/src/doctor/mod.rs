@@ -5,6 +5,7 @@
 
 mod files;
 mod kernel;
+mod machine;
 mod network;
 mod peers;
 
@@ -12,6 +13,8 @@ use serde::Serialize;
 
 use crate::config::Config;
 use files::Files;
+pub use files::unit_user;
+pub use machine::{Part, describe_machine};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -48,6 +48,7 @@ const EXTRAS: [Extra; 19] = [
             ("trunkline doctor", "examines this machine: kernel settings, device, limits"),
             ("trunkline doctor a.toml", "also what site a needs of it, and whether its peers answer"),
             ("trunkline doctor --json a.toml", "the same for programs"),
+            ("trunkline doctor --bundle report.txt a.toml", "also writes what helpers need into a file"),
         ],
     },
     Extra {

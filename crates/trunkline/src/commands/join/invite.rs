@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ipnet::IpNet;
-use trunkline_gateway::config::{Config, Encryption, is_site_name};
+use trunkline_gateway::config::{Config, Encryption, PeerConfig, endpoint, is_site_name};
 use trunkline_gateway::handshake::MAX_PREFIXES;
 use trunkline_gateway::join::{Invitation, MAX_ENDPOINTS, Surroundings, Terms, is_private, overlap};
 use trunkline_service::control::{ask, ask_within};
@@ -210,9 +210,7 @@ fn check(
         {
             return Err(format!("it brings {lan}, and {} has {used}", terms.name));
         }
-        let behind = |peer: &&trunkline_gateway::config::PeerConfig| {
-            peer.routes.iter().any(|route| overlap(route, lan))
-        };
+        let behind = |peer: &&PeerConfig| peer.routes.iter().any(|route| overlap(route, lan));
         if let Some(peer) = config.peers.iter().find(behind) {
             return Err(format!("it brings {lan}, which overlaps with what is behind {}", peer.name));
         }
@@ -255,7 +253,10 @@ pub(super) fn endpoints(given: &[String], around: &Surroundings, port: u16) -> R
         return Err(Failure::Input(format!("{} endpoints; allowed: up to {MAX_ENDPOINTS}", given.len())));
     }
     if !given.is_empty() {
-        return Ok(given.iter().map(|text| with_port(text, port)).collect());
+        let checked = given.iter().map(|text| endpoint(&with_port(text, port)).map(|it| it.to_string()));
+        return checked.collect::<Result<_, _>>().map_err(|problem| {
+            Failure::Input(format!("--endpoint: {problem}; allowed: a host, with a port or without, such as a.example.net or 192.0.2.1:4600"))
+        });
     }
     let addresses = around.dialled();
     let Some(first) = addresses.first() else {
@@ -394,5 +395,10 @@ mod tests {
             assert_eq!(with_port(text, 4600), whole);
         }
         assert!(endpoints(&[], &Surroundings::default(), 4600).is_err());
+        for wrong in ["a b", "host:0", ""] {
+            let error =
+                endpoints(&[wrong.to_owned()], &Surroundings::default(), 4600).unwrap_err().to_string();
+            assert!(error.contains("allowed: a host"), "{error}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use trunkline_gateway::device::{self, Blocked};
+use trunkline_gateway::doctor::unit_user;
 use trunkline_service::control::{Probe, ask, probe};
 use trunkline_status::{Answer, Request};
 use zeroize::Zeroizing;
@@ -20,8 +21,6 @@ pub(super) const DIRECTORY: &str = "/etc/trunkline";
 const UNITS: [&str; 4] =
     ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 const SYSTEMD: &str = "/run/systemd/system";
-/// The user whom the package's unit runs as.
-const USER: &str = "trunkline";
 const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 const DROP_IN: &str = "/etc/sysctl.d/60-trunkline.conf";
 const DROP_IN_HEAD: &str = "# Made by trunkline, and removed by `trunkline leave`. Before: ";
@@ -44,8 +43,7 @@ impl Machine {
         let has_unit = is_default
             && Path::new(SYSTEMD).is_dir()
             && UNITS.iter().any(|at| Path::new(at).join("trunkline@.service").exists());
-        let owner = is_default.then(|| fs::read_to_string("/etc/passwd").ok()).flatten();
-        let owner = owner.and_then(|users| user(&users, USER));
+        let owner = if is_default { unit_user() } else { None };
         Self { directory: directory.to_owned(), has_unit, owner }
     }
 
@@ -58,13 +56,6 @@ impl Machine {
         files.sort();
         files
     }
-}
-
-/// The numbers of a user and its group in the text of /etc/passwd.
-fn user(users: &str, name: &str) -> Option<(u32, u32)> {
-    let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
-    let mut fields = line.split(':').skip(2);
-    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// Something to do.
@@ -166,7 +157,10 @@ impl Step {
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
     let text = format!("cannot {what} {}: {error}", path.display());
-    if error.kind() == ErrorKind::PermissionDenied { Failure::Lacking(text) } else { Failure::Other(text) }
+    match error.kind() {
+        ErrorKind::PermissionDenied => Failure::Lacking(format!("{text} (run as root)")),
+        _ => Failure::Other(text),
+    }
 }
 
 /// Whether the kernel forwards IPv4 packets already.
@@ -203,16 +197,4 @@ fn wait_until_ended(socket: &Path) -> Result<(), Failure> {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     Err(Failure::Other(format!("the gateway on {} has not ended within 10 s", socket.display())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_user_is_found_by_its_whole_name() {
-        let users = "root:x:0:0:root:/root:/bin/sh\ntrunkline2:x:7:8::/:/no\ntrunkline:x:997:996::/:/no\n";
-        assert_eq!(user(users, "trunkline"), Some((997, 996)));
-        assert_eq!((user(users, "trunk"), user("trunkline:x:a:b", "trunkline")), (None, None));
-    }
 }

@@ -1,5 +1,7 @@
 //! `doctor`: looks for what keeps a site's trunks from working on this machine.
 
+mod bundle;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -22,8 +24,20 @@ struct Report<'a> {
 }
 
 pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
-    let site = arguments.file.as_deref().map(site).transpose()?;
+    let site = match arguments.file.as_deref().map(site).transpose() {
+        Ok(site) => site,
+        // Helpers need the file above all if it is wrong.
+        Err(failure) => {
+            if let Some(path) = &arguments.bundle {
+                bundle::write(path, arguments.file.as_deref(), None, &format!("{failure}\n"))?;
+            }
+            return Err(failure);
+        }
+    };
     let examination = examine(site.as_ref());
+    if let Some(path) = &arguments.bundle {
+        bundle::write(path, arguments.file.as_deref(), site.as_ref(), &text(&examination))?;
+    }
     if arguments.json {
         let report = Report { site: site.as_ref().map(|site| site.name.as_str()), examination: &examination };
         let json = serde_json::to_string_pretty(&report).map_err(Failure::doing("cannot print"))?;
