@@ -6,7 +6,7 @@
 //! handshake, so a changed field is a key that nobody admits, and a look at the inviting site's memory gives nobody an invitation.
 //! It says its own public key, name and prefixes ([`Join`](crate::handshake::Join)), and from then on uses its own key.
 //!
-//! The daemon decides about invitations ([`Invitations`], without I/O or clock), and asks the command that has opened one to write
+//! The daemon decides about invitations (`open`, without I/O or clock), and asks the command that has opened one to write
 //! the new peer into the site's file. An invitation ends with that command, when it expires, or with its first use.
 
 mod invitation;

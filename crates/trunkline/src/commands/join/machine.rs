@@ -72,7 +72,7 @@ pub(super) enum Step {
     Start(String),
     /// Stop the unit of a site.
     Stop(String),
-    /// End a gateway that no unit runs.
+    /// End a gateway that still runs.
     Down(PathBuf),
     /// Remove what blocks packets of a site that has ended.
     Unblock(String),
@@ -132,6 +132,8 @@ impl Step {
             }
             Self::Start(name) => systemctl(&["enable", "--now", &format!("trunkline@{name}")]),
             Self::Stop(name) => systemctl(&["disable", "--now", &format!("trunkline@{name}")]),
+            // The unit's end may have been its own.
+            Self::Down(socket) if probe(socket) != Probe::Listens => Ok(()),
             Self::Down(socket) => match ask(socket, &Request::Down) {
                 Ok(Answer::Done { .. }) => wait_until_ended(socket),
                 Ok(_) => Err(another_answer()),

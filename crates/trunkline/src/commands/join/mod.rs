@@ -248,7 +248,7 @@ pub(crate) fn leave(arguments: &LeaveArguments) -> Result<(), Failure> {
     let mut steps = Vec::new();
     steps.extend(machine.has_unit.then(|| Step::Stop(name.clone())));
     if let Ok(config) = &config {
-        if !machine.has_unit && ask::<Answer>(&config.control.socket, &Request::Status).is_ok() {
+        if ask::<Answer>(&config.control.socket, &Request::Status).is_ok() {
             steps.push(Step::Down(config.control.socket.clone()));
         }
         steps.push(Step::Unblock(config.name.clone()));
