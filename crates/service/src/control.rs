@@ -65,30 +65,68 @@ pub fn ask_within<A: DeserializeOwned>(
     request: &impl Serialize,
     limit: Duration,
 ) -> Result<A, ControlError> {
-    let name = || path.display().to_string();
-    let silent = || ControlError::Silent { path: name(), seconds: limit.as_secs() };
-    let mut stream = connect(path, limit).map_err(|source| match source.kind() {
-        io::ErrorKind::WouldBlock => silent(),
-        io::ErrorKind::PermissionDenied => ControlError::Denied { path: name() },
-        _ => ControlError::Connect { path: name(), source },
+    send(path, request, limit)?.answer()
+}
+
+/// A request that was sent.
+#[derive(Debug)]
+pub struct Sent {
+    stream: UnixStream,
+    path: String,
+    limit: Duration,
+}
+
+/// Sends a request to the daemon that listens on `path`, of which the answer may take until `limit`.
+///
+/// # Errors
+/// [`ControlError`], within `limit`.
+pub fn send(path: &Path, request: &impl Serialize, limit: Duration) -> Result<Sent, ControlError> {
+    let name = path.display().to_string();
+    let stream = connect(path, limit).map_err(|source| match source.kind() {
+        io::ErrorKind::WouldBlock => ControlError::Silent { path: name.clone(), seconds: limit.as_secs() },
+        io::ErrorKind::PermissionDenied => ControlError::Denied { path: name.clone() },
+        _ => ControlError::Connect { path: name.clone(), source },
     })?;
-    let mut talk = || -> io::Result<A> {
-        stream.set_read_timeout(Some(limit))?;
-        stream.set_write_timeout(Some(limit))?;
+    let mut sent = Sent { stream, path: name, limit };
+    sent.write(request).map_err(|source| sent.failure(source))?;
+    Ok(sent)
+}
+
+impl Sent {
+    fn write(&mut self, request: &impl Serialize) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(self.limit))?;
+        self.stream.set_write_timeout(Some(self.limit))?;
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
-        stream.write_all(&line)?;
+        self.stream.write_all(&line)
+    }
+
+    fn read<A: DeserializeOwned>(&self) -> io::Result<A> {
         let mut answer = String::new();
-        BufReader::new(&stream).read_line(&mut answer)?;
+        BufReader::new(&self.stream).read_line(&mut answer)?;
         if answer.is_empty() {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"));
         }
         Ok(serde_json::from_str(&answer)?)
-    };
-    talk().map_err(|source| match source.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => silent(),
-        _ => ControlError::Talk { path: name(), source },
-    })
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// [`ControlError`], within the limit.
+    pub fn answer<A: DeserializeOwned>(self) -> Result<A, ControlError> {
+        self.read().map_err(|source| self.failure(source))
+    }
+
+    fn failure(&self, source: io::Error) -> ControlError {
+        let path = self.path.clone();
+        match source.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                ControlError::Silent { path, seconds: self.limit.as_secs() }
+            }
+            _ => ControlError::Talk { path, source },
+        }
+    }
 }
 
 /// Why nobody listens.

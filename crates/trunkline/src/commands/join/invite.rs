@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use trunkline_gateway::config::{Config, Encryption, PeerConfig, endpoint, is_site_name};
 use trunkline_gateway::handshake::MAX_PREFIXES;
 use trunkline_gateway::join::{Invitation, MAX_ENDPOINTS, Surroundings, Terms, is_private, overlap};
-use trunkline_service::control::{ask, ask_within};
+use trunkline_service::control::{ask, send};
 use trunkline_status::{Answer, Joining, Request};
 
 use super::site_file::{NewPeer, SiteFile};
@@ -46,12 +46,11 @@ impl Inviting<'_> {
              site can use once, within {} min, while this command runs (Ctrl-C ends both):\n",
             self.expires.as_secs().div_ceil(60)
         ));
-        print_line(&invitation.to_text())?;
         let seconds = u32::try_from(self.expires.as_secs()).unwrap_or(u32::MAX);
         let invite = Request::Invite { key: key.clone(), seconds };
-        let answer: Answer =
-            ask_within(socket, &invite, self.expires + GRACE).map_err(|error| control_failure(&error))?;
-        let joining = match answer {
+        let opened = send(socket, &invite, self.expires + GRACE).map_err(|error| control_failure(&error))?;
+        print_line(&invitation.to_text())?;
+        let joining = match opened.answer().map_err(|error| control_failure(&error))? {
             Answer::Joining(joining) => joining,
             Answer::Refused { message } | Answer::Done { message } => return Err(Failure::Other(message)),
             Answer::Status(_) | Answer::Proxies(_) => return Err(another_answer()),
