@@ -121,41 +121,10 @@ pub(crate) struct PlanArguments {
     pub(crate) dry_run: bool,
 }
 
+/// What an invitation offers.
 #[derive(Debug, Args)]
-pub(crate) struct InitArguments {
-    /// The site's name: 1 to 64 of A-Z a-z 0-9 . _ - (default: the host's name).
-    #[arg(long, value_parser = site_name)]
-    pub(crate) name: Option<String>,
+pub(crate) struct OfferArguments {
     /// Where other sites dial this one (default: this machine's addresses). May be repeated.
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub(crate) endpoint: Vec<String>,
-    /// A network behind this machine that other sites shall reach (default: all that are found). May be repeated.
-    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
-    pub(crate) lan: Vec<IpNet>,
-    /// The port that the gateway listens on, TCP and UDP.
-    #[arg(long, default_value_t = 4600)]
-    pub(crate) port: u16,
-    /// This site's address in the tunnel, with the length of the tunnel's prefix (default: a free one of 10.192.0.0/10).
-    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = interface_address)]
-    pub(crate) tunnel: Option<IpNet>,
-    /// A network that a site may bring although it is not private. May be repeated.
-    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
-    pub(crate) allow: Vec<IpNet>,
-    /// How long the invitation can be used: 1 s to 168 h.
-    #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = expiry)]
-    pub(crate) expires: Duration,
-    /// Where sites are.
-    #[arg(long, value_name = "DIR", default_value = "/etc/trunkline")]
-    pub(crate) directory: PathBuf,
-    #[command(flatten)]
-    pub(crate) plan: PlanArguments,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct InviteArguments {
-    /// The site: its configuration file or its name. Optional if there is only one.
-    pub(crate) site: Option<PathBuf>,
-    /// Where the other site dials this one (default: this machine's addresses). May be repeated.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) endpoint: Vec<String>,
     /// A network behind this machine that the other site shall reach (default: all that are found). May be repeated.
@@ -167,6 +136,34 @@ pub(crate) struct InviteArguments {
     /// How long the invitation can be used: 1 s to 168 h.
     #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = expiry)]
     pub(crate) expires: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArguments {
+    /// The site's name: 1 to 64 of A-Z a-z 0-9 . _ - (default: the host's name).
+    #[arg(long, value_parser = site_name)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) offer: OfferArguments,
+    /// The port that the gateway listens on, TCP and UDP.
+    #[arg(long, default_value_t = 4600)]
+    pub(crate) port: u16,
+    /// This site's address in the tunnel, with the length of the tunnel's prefix (default: a free one of 10.192.0.0/10).
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = interface_address)]
+    pub(crate) tunnel: Option<IpNet>,
+    /// Where sites are.
+    #[arg(long, value_name = "DIR", default_value = "/etc/trunkline")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) plan: PlanArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InviteArguments {
+    /// The site: its configuration file or its name. Optional if there is only one.
+    pub(crate) site: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) offer: OfferArguments,
     /// Where sites are.
     #[arg(long, value_name = "DIR", default_value = "/etc/trunkline")]
     pub(crate) directory: PathBuf,

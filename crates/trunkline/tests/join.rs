@@ -148,6 +148,12 @@ fn site(key: &SecretKey, name: &str, prefixes: &[&str]) -> Join {
     }
 }
 
+/// Dials the inviting site with this key.
+fn dialer_with(key: &SecretKey, invitation: &Invitation) -> Dialer {
+    let identity = Identity::new(key).expect("an identity");
+    Dialer::new(&identity, invitation.terms.site).expect("a dialer")
+}
+
 #[test]
 fn sites_are_set_up_joined_and_removed_by_a_command_each() {
     if !privilege::available("sites_are_set_up_joined_and_removed_by_a_command_each") {
@@ -261,8 +267,7 @@ fn who_may_not_join_is_told_why() {
 
     // Who has an invitation gets no lane by it, and a lane's key no peer.
     let parsed: Invitation = invitation.parse().expect("an invitation");
-    let identity = Identity::new(&parsed.key().expect("its key")).expect("an identity");
-    let dialer = Dialer::new(&identity, parsed.terms.site).expect("a dialer");
+    let dialer = dialer_with(&parsed.key().expect("its key"), &parsed);
     let hello = Hello {
         version: VERSION,
         encryption: Encryption::Tls,
@@ -355,8 +360,7 @@ fn a_site_that_lies_or_goes_away_costs_the_gateway_nothing() {
     let _up = a.up();
     let invitation = first_line(&mut init);
     let parsed: Invitation = invitation.parse().expect("an invitation");
-    let identity = Identity::new(&parsed.key().expect("its key")).expect("an identity");
-    let dialer = Dialer::new(&identity, parsed.terms.site).expect("a dialer");
+    let dialer = dialer_with(&parsed.key().expect("its key"), &parsed);
     let connect = || {
         let stream = b.gateway.run(|| TcpStream::connect("192.0.2.1:4600")).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
@@ -377,9 +381,8 @@ fn a_site_that_lies_or_goes_away_costs_the_gateway_nothing() {
         || fs::read_to_string(a.file()).is_ok_and(|text| text.contains(&key.public().to_string()));
     until("the site is in the file", until_taken);
     // It asks again with the key of the site, which is a peer now: an invitation's message is refused there.
-    let mine = Identity::new(&key).expect("an identity");
-    let dialer = Dialer::new(&mine, parsed.terms.site).expect("a dialer");
-    let outcome = dialer.join(connect(), site(&key, "b", &[&own])).expect("a handshake").advance();
+    let outcome =
+        dialer_with(&key, &parsed).join(connect(), site(&key, "b", &[&own])).expect("a handshake").advance();
     let Err(HandshakeError::Refused(refusal)) = &outcome else { panic!("{outcome:?}") };
     assert_eq!(refusal.reason, RefusalReason::Invitation);
     assert!(ask(&a.socket(), &Request::Status).is_ok(), "the gateway answers");

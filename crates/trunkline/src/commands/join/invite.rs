@@ -13,6 +13,7 @@ use trunkline_status::{Answer, Joining, Request};
 
 use super::site_file::{NewPeer, SiteFile};
 use super::{NO_TUNNEL, list, net, surroundings, wait_for_lanes};
+use crate::cli::OfferArguments;
 use crate::commands::control::{another_answer, control_failure};
 use crate::failure::Failure;
 use crate::output::{print_line, remark};
@@ -25,9 +26,7 @@ pub(super) struct Inviting<'a> {
     pub(super) file: &'a Path,
     pub(super) endpoints: Vec<String>,
     pub(super) lans: Vec<IpNet>,
-    /// Networks that a site may bring besides private ones.
-    pub(super) allow: &'a [IpNet],
-    pub(super) expires: Duration,
+    pub(super) offer: &'a OfferArguments,
 }
 
 impl Inviting<'_> {
@@ -44,11 +43,12 @@ impl Inviting<'_> {
         remark(&format_args!(
             "On the other site, with Trunkline installed, run as root:\n\n  trunkline join INVITATION\n\nwith this invitation, which one \
              site can use once, within {} min, while this command runs (Ctrl-C ends both):\n",
-            self.expires.as_secs().div_ceil(60)
+            self.offer.expires.as_secs().div_ceil(60)
         ));
-        let seconds = u32::try_from(self.expires.as_secs()).unwrap_or(u32::MAX);
+        let seconds = u32::try_from(self.offer.expires.as_secs()).unwrap_or(u32::MAX);
         let invite = Request::Invite { key: key.clone(), seconds };
-        let opened = send(socket, &invite, self.expires + GRACE).map_err(|error| control_failure(&error))?;
+        let opened =
+            send(socket, &invite, self.offer.expires + GRACE).map_err(|error| control_failure(&error))?;
         print_line(&invitation.to_text())?;
         let joining = match opened.answer().map_err(|error| control_failure(&error))? {
             Answer::Joining(joining) => joining,
@@ -125,7 +125,7 @@ impl Inviting<'_> {
                 MAX_PREFIXES
             )));
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + self.expires;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + self.offer.expires;
         Ok(Terms {
             expires_s: u32::try_from(since.as_secs()).map_err(Failure::doing("the clock"))?,
             site: config.identity().map_err(|error| Failure::Input(error.to_string()))?.public(),
@@ -142,7 +142,7 @@ impl Inviting<'_> {
     fn take_in(&self, terms: &Terms, joining: &Joining) -> Result<(), Failure> {
         let (mut file, config) = SiteFile::open(self.file)?;
         let around = surroundings()?.without(&config.tun.name);
-        check(joining, terms, &config, &around, self.allow).map_err(Failure::Input)?;
+        check(joining, terms, &config, &around, &self.offer.allow).map_err(Failure::Input)?;
         file.add_peer(&NewPeer {
             name: joining.name.clone(),
             public_key: joining.key.clone(),

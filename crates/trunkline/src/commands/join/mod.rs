@@ -55,8 +55,8 @@ pub(crate) fn init(arguments: &InitArguments) -> Result<(), Failure> {
         return Err(Failure::Input(format!("{} is there already", path.display())));
     }
     let around = surroundings()?;
-    let lans = if arguments.lan.is_empty() { around.lans() } else { arguments.lan.clone() };
-    let endpoints = invite::endpoints(&arguments.endpoint, &around, arguments.port)?;
+    let lans = shared(&arguments.offer.lan, &around);
+    let endpoints = invite::endpoints(&arguments.offer.endpoint, &around, arguments.port)?;
     let (key_step, key) = key(&machine, &name)?;
     let address = if let Some(address) = arguments.tunnel {
         address
@@ -97,11 +97,11 @@ pub(crate) fn init(arguments: &InitArguments) -> Result<(), Failure> {
             path.display()
         ));
     }
-    let limit = if machine.has_unit { START_TIME } else { arguments.expires };
+    let limit = if machine.has_unit { START_TIME } else { arguments.offer.expires };
     let config = load(&path)?;
     wait_for_gateway(&config, limit)?;
     diagnose(&config);
-    Inviting { file: &path, endpoints, lans, allow: &arguments.allow, expires: arguments.expires }.run()
+    Inviting { file: &path, endpoints, lans, offer: &arguments.offer }.run()
 }
 
 pub(crate) fn invite(arguments: &InviteArguments) -> Result<(), Failure> {
@@ -115,9 +115,9 @@ pub(crate) fn invite(arguments: &InviteArguments) -> Result<(), Failure> {
         ))
     })?;
     let around = surroundings()?.without(&config.tun.name);
-    let lans = if arguments.lan.is_empty() { around.lans() } else { arguments.lan.clone() };
-    let endpoints = invite::endpoints(&arguments.endpoint, &around, port)?;
-    Inviting { file: &file, endpoints, lans, allow: &arguments.allow, expires: arguments.expires }.run()
+    let lans = shared(&arguments.offer.lan, &around);
+    let endpoints = invite::endpoints(&arguments.offer.endpoint, &around, port)?;
+    Inviting { file: &file, endpoints, lans, offer: &arguments.offer }.run()
 }
 
 pub(crate) fn join(arguments: &JoinArguments) -> Result<(), Failure> {
@@ -344,6 +344,11 @@ fn told(invitation: &Invitation, lans: &[IpNet]) -> [String; 3] {
     ]
 }
 
+/// The networks behind this machine that the other site shall reach: those that are given, or all that are found.
+fn shared(given: &[IpNet], around: &Surroundings) -> Vec<IpNet> {
+    if given.is_empty() { around.lans() } else { given.to_vec() }
+}
+
 /// The networks behind this machine, none of which the inviting site has too.
 fn lans(
     arguments: &JoinArguments,
@@ -351,7 +356,7 @@ fn lans(
     invitation: &Invitation,
 ) -> Result<Vec<IpNet>, Failure> {
     let terms = &invitation.terms;
-    let lans = if arguments.lan.is_empty() { around.lans() } else { arguments.lan.clone() };
+    let lans = shared(&arguments.lan, around);
     if lans.len() >= MAX_PREFIXES {
         return Err(Failure::Input(format!("{} networks; allowed: up to {}", lans.len(), MAX_PREFIXES - 1)));
     }
