@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Down(InstanceArguments),
     /// Remove what an ended gateway (`tun.on_exit`), or ended proxies (`proxy.fail = "closed"`), block packets with.
     Unblock(UnblockArguments),
+    /// Run programs in the foreground when a gateway or a peer comes up or goes down, or a path changes, until a signal ends it.
+    Hooks(HooksArguments),
     /// Run transparent TCP proxies in the foreground, for hosts behind this one, until a signal ends them.
     Proxy(ProxyArguments),
     #[cfg(feature = "laboratory")]
@@ -209,10 +211,18 @@ fn site_name(text: &str) -> Result<String, String> {
 }
 
 fn expiry(text: &str) -> Result<Duration, String> {
-    const ALLOWED: &str = "allowed: 1 s to 168 h, such as \"30 min\" or \"24 h\"";
-    let time = text.parse::<Time>().map_err(|error| format!("{error}; {ALLOWED}"))?.0;
-    let bounds = Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
-    if bounds.contains(&time) { Ok(time) } else { Err(ALLOWED.to_owned()) }
+    time(text, 7 * 24 * 3600, "allowed: 1 s to 168 h, such as \"30 min\" or \"24 h\"")
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    time(text, 600, "allowed: 1 s to 10 min")
+}
+
+/// A time from 1 s to `max_s`.
+fn time(text: &str, max_s: u64, allowed: &str) -> Result<Duration, String> {
+    let time = text.parse::<Time>().map_err(|error| format!("{error}; {allowed}"))?.0;
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(max_s);
+    if bounds.contains(&time) { Ok(time) } else { Err(allowed.to_owned()) }
 }
 
 #[derive(Debug, Args)]
@@ -229,6 +239,18 @@ pub(crate) struct UnblockArguments {
     /// All sites and proxies of this machine.
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HooksArguments {
+    /// The site: its configuration file, control socket or name. Its gateway may start later.
+    pub(crate) site: PathBuf,
+    /// Where the programs are. All that are executable run for each event, in the order of their names.
+    #[arg(long, value_name = "DIR", default_value = "/etc/trunkline/hooks")]
+    pub(crate) directory: PathBuf,
+    /// How long a program may take before it is ended.
+    #[arg(long, value_name = "TIME", default_value = "10 s", value_parser = limit)]
+    pub(crate) limit: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => commands::top::top(&arguments),
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
+        Command::Hooks(arguments) => commands::hooks::hooks(&arguments),
         Command::Proxy(arguments) => commands::proxy::proxy(&arguments),
         Command::Unblock(arguments) => commands::unblock::unblock(&arguments),
         #[cfg(feature = "laboratory")]

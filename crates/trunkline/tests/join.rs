@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -164,6 +165,16 @@ fn sites_are_set_up_joined_and_removed_by_a_command_each() {
     a.connect(&b, 2);
     a.connect(&c, 3);
     a.gateway.route_out(net("0.0.0.0/0"), "wan2").expect("a route");
+
+    // What happens to the first is told, before it is there.
+    let (hooks, told) = (all.0.join("hooks"), all.0.join("told"));
+    fs::create_dir(&hooks).expect("a directory");
+    fs::write(hooks.join("10-note"), format!("#!/bin/sh\necho \"$*\" >> {}\n", told.display()))
+        .expect("a hook");
+    fs::set_permissions(hooks.join("10-note"), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let mut command = Command::new(PROGRAM);
+    command.args(["hooks", &a.name, "--directory"]).arg(&hooks).stderr(Stdio::null());
+    let _hooks = a.gateway.command(command).expect("it starts");
 
     // The first site, and the second.
     let (code, out, remarks) = a.run(&["init", "--name", &a.name]);

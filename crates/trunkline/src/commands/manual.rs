@@ -13,7 +13,7 @@ const KEY: File = File { path: "/etc/trunkline/NAME.key", about: "its private ke
 const SOCKET: File =
     File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
 
-const EXTRAS: [Extra; 19] = [
+const EXTRAS: [Extra; 20] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -111,6 +111,23 @@ const EXTRAS: [Extra; 19] = [
         page: "trunkline-reload",
         files: &[SITE, SOCKET],
         examples: &[("trunkline reload a", "makes the gateway of site a read its file again")],
+    },
+    Extra {
+        page: "trunkline-hooks",
+        files: &[
+            File {
+                path: "/etc/trunkline/hooks",
+                about: "programs, which get: up SITE, down SITE, peer-up SITE PEER, peer-down SITE PEER, path-change SITE PEER PATH STATE",
+            },
+            SOCKET,
+        ],
+        examples: &[
+            ("trunkline hooks a.toml", "runs the programs in /etc/trunkline/hooks for the events of site a"),
+            (
+                "trunkline hooks a --directory ./hooks --limit 2s",
+                "those of another directory, which get two seconds each",
+            ),
+        ],
     },
     Extra {
         page: "trunkline-proxy",

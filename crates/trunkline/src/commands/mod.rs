@@ -5,6 +5,7 @@ pub(crate) mod control;
 pub(crate) mod doctor;
 mod extra;
 pub(crate) mod generate;
+pub(crate) mod hooks;
 pub(crate) mod join;
 pub(crate) mod keys;
 #[cfg(feature = "laboratory")]
