@@ -12,6 +12,7 @@ use trunkline_units::Instant;
 use super::connection::Phase;
 use super::{Daemon, Source};
 use crate::clock::now;
+use crate::config::PeerConfig;
 use crate::handshake::{Handshake, HandshakeError, Join, RefusalReason};
 use crate::join::{Due, UNANSWERED, Verdict};
 use crate::keys::PublicKey;
@@ -85,8 +86,7 @@ impl Daemon {
         from: SocketAddr,
     ) -> Result<bool, HandshakeError> {
         self.forget_ended_commands();
-        let peers = &self.config.peers;
-        let is_peer = |key: &PublicKey| peers.iter().any(|peer| peer.public_key == *key);
+        let is_peer = is_among(&self.config.peers);
         match self.invitations.handle_join(now(), invitation, &join, token, is_peer) {
             Verdict::Ask { client } => {
                 tracing::info!("{}: {} at {from} comes with an invitation", self.site_label(), join.name);
@@ -117,9 +117,7 @@ impl Daemon {
 
     /// The file has been read again: sites that wait and are peers now are told so.
     pub(super) fn answer_joined(&mut self) {
-        let peers = &self.config.peers;
-        let is_peer = |key: &PublicKey| peers.iter().any(|peer| peer.public_key == *key);
-        for connection in self.invitations.handle_reloaded(is_peer) {
+        for connection in self.invitations.handle_reloaded(is_among(&self.config.peers)) {
             self.decide_join(connection, Ok(()));
         }
     }
@@ -157,4 +155,9 @@ impl Daemon {
         }
         self.invitations.poll_timeout()
     }
+}
+
+/// Whether a key is one of these peers'.
+fn is_among(peers: &[PeerConfig]) -> impl Fn(&PublicKey) -> bool {
+    |key| peers.iter().any(|peer| peer.public_key == *key)
 }

@@ -103,7 +103,10 @@ impl<S: Read + Write> Handshake<S> {
     /// # Errors
     /// [`HandshakeError::Over`] unless [`Progress::HelloReceived`] was the last progress.
     pub fn welcome(&mut self, instance: u64, encryption: Encryption) -> Result<(), HandshakeError> {
-        let (mut secured, theirs) = self.decide()?;
+        let (mut secured, theirs) = self.decide(|stage| match stage {
+            Stage::Decide(secured, hello) => Ok((secured, hello)),
+            other => Err(Box::new(other)),
+        })?;
         if theirs.encryption != encryption {
             let mismatch = HandshakeError::EncryptionMismatch { ours: encryption, theirs: theirs.encryption };
             let refusal =
@@ -121,18 +124,14 @@ impl<S: Read + Write> Handshake<S> {
     /// # Errors
     /// [`HandshakeError::Over`] unless [`Progress::JoinReceived`] was the last progress.
     pub fn joined(&mut self) -> Result<(), HandshakeError> {
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::DecideJoin(mut secured, _) => {
-                self.send(&mut secured, &Message::Joined)?;
-                self.output.extend(secured.keys.sealer.close()?);
-                self.stage = Stage::Joined;
-                Ok(())
-            }
-            other => {
-                self.stage = other;
-                Err(HandshakeError::Over)
-            }
-        }
+        let mut secured = self.decide(|stage| match stage {
+            Stage::DecideJoin(secured, _) => Ok(secured),
+            other => Err(Box::new(other)),
+        })?;
+        self.send(&mut secured, &Message::Joined)?;
+        self.output.extend(secured.keys.sealer.close()?);
+        self.stage = Stage::Joined;
+        Ok(())
     }
 
     /// Acceptors: refuses the peer's request. `text` goes into the peer's log.
@@ -140,24 +139,19 @@ impl<S: Read + Write> Handshake<S> {
     /// # Errors
     /// [`HandshakeError::Over`] unless the last progress was one that waits for a decision.
     pub fn refuse(&mut self, reason: RefusalReason, text: &str) -> Result<(), HandshakeError> {
-        let secured = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Decide(secured, _) | Stage::DecideJoin(secured, _) => secured,
-            other => {
-                self.stage = other;
-                return Err(HandshakeError::Over);
-            }
-        };
+        let secured = self.decide(|stage| match stage {
+            Stage::Decide(secured, _) | Stage::DecideJoin(secured, _) => Ok(secured),
+            other => Err(Box::new(other)),
+        })?;
         self.decline(secured, Refusal { reason, text: text.to_owned() }, None)
     }
 
-    fn decide(&mut self) -> Result<(Secured, Hello), HandshakeError> {
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Decide(secured, hello) => Ok((secured, hello)),
-            other => {
-                self.stage = other;
-                Err(HandshakeError::Over)
-            }
-        }
+    /// What `take` has of the stage, if it is one that waits for this decision; another one stays.
+    fn decide<T>(&mut self, take: impl FnOnce(Stage) -> Result<T, Box<Stage>>) -> Result<T, HandshakeError> {
+        take(std::mem::replace(&mut self.stage, Stage::Over)).map_err(|other| {
+            self.stage = *other;
+            HandshakeError::Over
+        })
     }
 
     fn run(&mut self) -> Result<Progress<S>, HandshakeError> {

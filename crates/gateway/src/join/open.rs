@@ -101,7 +101,7 @@ impl Invitations {
         let Some(entry) = self.entries.get_mut(key) else {
             return refuse("this site does not know the invitation");
         };
-        match &entry.state {
+        match &mut entry.state {
             State::Open { .. } if entry.expires <= now => refuse(EXPIRED),
             State::Open { client } => {
                 let client = *client;
@@ -109,16 +109,12 @@ impl Invitations {
                 entry.state = State::Asked { join: join.clone(), connection, until };
                 Verdict::Ask { client }
             }
-            State::Asked { join: first, .. } if first.key != join.key => {
-                refuse("another site is joining with this invitation")
-            }
-            State::Asked { .. } => {
-                // The site's command was run again before it was answered.
-                if let State::Asked { connection: waiting, .. } = &mut entry.state {
-                    *waiting = connection;
-                }
+            // The site's command was run again before it was answered.
+            State::Asked { join: first, connection: waiting, .. } if first.key == join.key => {
+                *waiting = connection;
                 Verdict::Wait
             }
+            State::Asked { .. } => refuse("another site is joining with this invitation"),
             State::Used { by } if *by == join.key && is_peer(by) => Verdict::Joined,
             State::Used { by } => Verdict::Refuse(format!("it has been used, by the site with key {by}")),
             State::Ended(why) => refuse(why),
@@ -161,15 +157,12 @@ impl Invitations {
     /// What is due, one after the other.
     pub(crate) fn poll_due(&mut self, now: Instant) -> Option<Due> {
         let entry = self.entries.values_mut().find(|entry| entry.due().is_some_and(|at| at <= now))?;
-        let due = match entry.state {
-            State::Open { client } => Due::Expired { client },
-            State::Asked { connection, .. } => Due::Unanswered { connection },
+        let (due, why) = match entry.state {
+            State::Open { client } => (Due::Expired { client }, EXPIRED),
+            State::Asked { connection, .. } => (Due::Unanswered { connection }, UNANSWERED),
             State::Used { .. } | State::Ended(_) => return None,
         };
-        entry.state = State::Ended(match due {
-            Due::Expired { .. } => EXPIRED,
-            Due::Unanswered { .. } => UNANSWERED,
-        });
+        entry.state = State::Ended(why);
         Some(due)
     }
 

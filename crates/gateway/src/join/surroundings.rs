@@ -91,9 +91,15 @@ impl Surroundings {
         networks.chain(self.routes.iter().copied()).find(|net| overlap(net, prefix))
     }
 
+    /// The first address of a network for a tunnel that nothing here uses, with the length of the network.
+    pub fn free_tunnel_address(&self, key: &PublicKey) -> Option<IpNet> {
+        let tunnel = self.free_tunnel(key)?;
+        Some(Ipv4Net::new(tunnel.hosts().next()?, tunnel.prefix_len()).ok()?.into())
+    }
+
     /// A network for a tunnel that nothing here uses: which one is tried first follows from the site's key, so that two sites that are
     /// set up by themselves hardly choose the same.
-    pub fn free_tunnel(&self, key: &PublicKey) -> Option<Ipv4Net> {
+    fn free_tunnel(&self, key: &PublicKey) -> Option<Ipv4Net> {
         let [first, second, ..] = *key.as_bytes();
         let start = u32::from(first) << 8 | u32::from(second);
         (0..TUNNEL_NUMBERS).find_map(|step| {

@@ -2,6 +2,7 @@
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _};
+use std::path::Path;
 use std::time::Duration;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -17,8 +18,13 @@ use crate::failure::Failure;
 /// The time for which a gateway that ends waits until its log is written.
 pub(super) const LOG_GRACE: Duration = Duration::from_secs(1);
 
+/// What a site's file means.
+pub(super) fn load(file: &Path) -> Result<Config, Failure> {
+    Config::load(file).map_err(|mistakes| Failure::Input(mistakes.to_string()))
+}
+
 pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
-    let config = Config::load(&arguments.file).map_err(|error| Failure::Input(error.to_string()))?;
+    let config = load(&arguments.file)?;
     let log = Log::stderr();
     send_log_to(&log, arguments.log_format);
     let run = || Daemon::start(config, log.clone())?.run();

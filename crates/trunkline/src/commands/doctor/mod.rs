@@ -11,6 +11,7 @@ use trunkline_gateway::doctor::{Examination, Level, examine};
 use trunkline_gateway::preflight;
 use trunkline_schema::count;
 
+use super::site::load;
 use crate::cli::DoctorArguments;
 use crate::failure::Failure;
 use crate::output::{print, print_line};
@@ -54,7 +55,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
 
 /// The site of a file with which a gateway starts.
 fn site(file: &Path) -> Result<Config, Failure> {
-    let site = Config::load(file).map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+    let site = load(file)?;
     preflight::check(&site).map_err(|refusals| Failure::Input(refusals.to_string()))?;
     Ok(site)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trunkline_status::{LaneState, Status, UplinkState};
+use trunkline_status::{Status, UplinkState};
 
 /// Something that programs are run for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ struct SeenPeer {
 impl Seen {
     pub(super) fn of(status: &Status) -> Self {
         let peers = status.peers.iter().map(|peer| {
-            let is_up = peer.lanes.iter().any(|lane| lane.state == LaneState::Up);
+            let is_up = peer.lanes_up() > 0;
             let paths = peer.uplinks.iter().map(|uplink| (uplink.name.clone(), uplink.state)).collect();
             (peer.name.clone(), SeenPeer { is_up, paths })
         });

@@ -13,11 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
-use trunkline_gateway::config::{Config, RUN_DIRECTORY};
+use trunkline_gateway::config::RUN_DIRECTORY;
 use trunkline_service::control::{ControlError, ask};
 use trunkline_status::{Answer, Request};
 
 use super::control::control_failure;
+use super::site::load;
 use crate::cli::HooksArguments;
 use crate::failure::Failure;
 use crate::output::remark;
@@ -52,8 +53,7 @@ pub(crate) fn hooks(arguments: &HooksArguments) -> Result<(), Failure> {
 /// The control socket of a site whose gateway may not run yet.
 fn socket(site: &Path) -> Result<PathBuf, Failure> {
     if site.extension().is_some_and(|extension| extension == "toml") {
-        let config = Config::load(site).map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
-        return Ok(config.control.socket);
+        return Ok(load(site)?.control.socket);
     }
     if site.extension().is_some_and(|extension| extension == "sock") {
         return Ok(site.to_owned());

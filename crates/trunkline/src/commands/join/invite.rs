@@ -12,7 +12,7 @@ use trunkline_service::control::{ask, send};
 use trunkline_status::{Answer, Joining, Request};
 
 use super::site_file::{NewPeer, SiteFile};
-use super::{NO_TUNNEL, list, net, surroundings, wait_for_lanes};
+use super::{NO_TUNNEL, list, public_key, surroundings, wait_for_lanes};
 use crate::cli::OfferArguments;
 use crate::commands::control::{another_answer, control_failure};
 use crate::failure::Failure;
@@ -89,11 +89,8 @@ impl Inviting<'_> {
         if own_tunnel(&config).is_some() {
             return Ok((file, config));
         }
-        let key = config.identity().map_err(|error| Failure::Input(error.to_string()))?.public();
-        let tunnel = surroundings()?.free_tunnel(&key);
-        let address = tunnel.and_then(|tunnel| Some((tunnel.hosts().next()?, tunnel.prefix_len())));
-        let (first, len) = address.ok_or_else(|| Failure::Input(NO_TUNNEL.to_owned()))?;
-        let address = net(first.into(), len)?;
+        let free = surroundings()?.free_tunnel_address(&public_key(&config)?);
+        let address = free.ok_or_else(|| Failure::Input(NO_TUNNEL.to_owned()))?;
         remark(&format_args!("{} gets the address {address} in a tunnel of its own", config.name));
         file.add_address(address);
         file.write()?;
@@ -128,7 +125,7 @@ impl Inviting<'_> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + self.offer.expires;
         Ok(Terms {
             expires_s: u32::try_from(since.as_secs()).map_err(Failure::doing("the clock"))?,
-            site: config.identity().map_err(|error| Failure::Input(error.to_string()))?.public(),
+            site: public_key(config)?,
             name: config.name.clone(),
             queues: u8::try_from(config.tun.queues).map_err(Failure::doing("tun.queues"))?,
             classes: classes.to_owned(),

@@ -17,7 +17,7 @@ use crate::commands::control::{another_answer, control_failure};
 use crate::failure::Failure;
 
 /// Where the package's unit looks for sites.
-pub(super) const DIRECTORY: &str = "/etc/trunkline";
+const DIRECTORY: &str = "/etc/trunkline";
 const UNITS: [&str; 4] =
     ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 const SYSTEMD: &str = "/run/systemd/system";
@@ -45,6 +45,11 @@ impl Machine {
             && UNITS.iter().any(|at| Path::new(at).join("trunkline@.service").exists());
         let owner = if is_default { unit_user() } else { None };
         Self { directory: directory.to_owned(), has_unit, owner }
+    }
+
+    /// Whether its sites are where the package has them, and what concerns the whole machine is set too.
+    pub(super) fn is_default(&self) -> bool {
+        self.directory == Path::new(DIRECTORY)
     }
 
     /// The files of sites in the directory.
@@ -176,7 +181,7 @@ pub(super) fn has_drop_in() -> bool {
 }
 
 fn keeps_forwarding(machine: &Machine) -> bool {
-    machine.directory == Path::new(DIRECTORY) && Path::new("/etc/sysctl.d").is_dir()
+    machine.is_default() && Path::new("/etc/sysctl.d").is_dir()
 }
 
 fn systemctl(arguments: &[&str]) -> Result<(), Failure> {

@@ -21,9 +21,10 @@ use trunkline_gateway::join::{Invitation, Surroundings, host_name, overlap, requ
 use trunkline_gateway::keys::{PublicKey, SecretKey};
 use trunkline_schema::read_input;
 use trunkline_service::control::{ControlError, ask};
-use trunkline_status::{Answer, LaneState, Request};
+use trunkline_status::{Answer, Request};
 use zeroize::Zeroizing;
 
+use super::site::load;
 use crate::cli::{InitArguments, InviteArguments, JoinArguments, LeaveArguments, PlanArguments};
 use crate::failure::Failure;
 use crate::output::{print_line, remark, remark_as_is};
@@ -61,11 +62,8 @@ pub(crate) fn init(arguments: &InitArguments) -> Result<(), Failure> {
     let address = if let Some(address) = arguments.tunnel {
         address
     } else {
-        let tunnel = around.free_tunnel(&key.public());
-        let tunnel =
-            tunnel.ok_or_else(|| Failure::Input(format!("{NO_TUNNEL}; or give one with --tunnel")))?;
-        let first = tunnel.hosts().next().unwrap_or(tunnel.addr());
-        net(first.into(), tunnel.prefix_len())?
+        let free = around.free_tunnel_address(&key.public());
+        free.ok_or_else(|| Failure::Input(format!("{NO_TUNNEL}; or give one with --tunnel")))?
     };
     let listen: Vec<String> = listen(arguments.port).iter().map(SocketAddr::to_string).collect();
     let site = NewSite {
@@ -80,8 +78,7 @@ pub(crate) fn init(arguments: &InitArguments) -> Result<(), Failure> {
     let about = format!("{} in the tunnel, dialled on port {} (TCP and UDP)", address.addr(), arguments.port);
     let mut steps: Vec<Step> = directory_step(&machine).into_iter().chain(key_step).collect();
     steps.push(Step::Site { path: path.clone(), text: site.text(), about });
-    steps.extend((!lans.is_empty() && !machine::forwards()).then_some(Step::Forward));
-    steps.extend(machine.has_unit.then(|| Step::Start(name.clone())));
+    steps.extend(running_steps(&machine, &name, &lans));
     let told = [
         format!("networks behind it: {}", list(&lans, "none; give some with --lan")),
         format!("other sites dial it at: {}", endpoints.join(", ")),
@@ -144,7 +141,7 @@ pub(crate) fn join(arguments: &JoinArguments) -> Result<(), Failure> {
 fn join_with(path: &Path, invitation: &Invitation, arguments: &JoinArguments) -> Result<(), Failure> {
     let terms = &invitation.terms;
     let (mut file, config) = SiteFile::open(path)?;
-    let own = config.identity().map_err(|error| Failure::Input(error.to_string()))?.public();
+    let own = public_key(&config)?;
     if own == terms.site {
         return Err(Failure::Input(format!("the invitation is of this very site, {}", config.name)));
     }
@@ -176,12 +173,8 @@ fn join_with(path: &Path, invitation: &Invitation, arguments: &JoinArguments) ->
     let endpoint = ask_to_join(invitation, own, &config.name, &lans)?;
     file.add_peer(&peer(invitation, &endpoint));
     file.write()?;
-    match ask(&config.control.socket, &Request::Reload) {
-        Ok(Answer::Refused { message }) => {
-            return Err(Failure::Other(format!("{} is changed, and not applied: {message}", path.display())));
-        }
-        Ok(_) => {}
-        Err(_) => remark(&format_args!("the gateway does not run: start it, and it takes the change")),
+    if !take_on(path, &config)? {
+        remark(&"the gateway does not run: start it, and it takes the change");
     }
     finish(&load(path)?, invitation)
 }
@@ -209,14 +202,12 @@ fn join_new(
     };
     let about = format!("{} in the tunnel, peer {}", terms.address.addr(), terms.name);
     let write = |endpoint: &str| -> Result<Step, Failure> {
-        let text = site.with_peer(&peer(invitation, endpoint))?;
-        Config::parse(&text, path).map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+        let text = site.with_peer(&peer(invitation, endpoint), path)?;
         Ok(Step::Site { path: path.to_owned(), text, about: about.clone() })
     };
     let before: Vec<Step> = directory_step(machine).into_iter().chain(key_step).collect();
     let mut after = vec![write(first_endpoint(invitation)?)?];
-    after.extend((!lans.is_empty() && !machine::forwards()).then_some(Step::Forward));
-    after.extend(machine.has_unit.then(|| Step::Start(name.clone())));
+    after.extend(running_steps(machine, &name, &lans));
     let mut steps = describe(&before, machine);
     steps.push(format!("ask {} at {} to take {name} in", terms.name, terms.endpoints.join(", ")));
     steps.extend(describe(&after, machine));
@@ -257,8 +248,9 @@ pub(crate) fn leave(arguments: &LeaveArguments) -> Result<(), Failure> {
     let key = path.with_extension("key");
     steps.extend(key.exists().then_some(Step::Remove(key)));
     let others = machine.sites().into_iter().filter(|site| *site != path).count();
-    let is_default = machine.directory == Path::new(machine::DIRECTORY);
-    steps.extend((others == 0 && is_default && machine::has_drop_in()).then_some(Step::StopForwarding));
+    steps.extend(
+        (others == 0 && machine.is_default() && machine::has_drop_in()).then_some(Step::StopForwarding),
+    );
     let peers = config
         .iter()
         .flat_map(|config| &config.peers)
@@ -288,14 +280,18 @@ fn leave_peer(path: &Path, peer: &str, plan: &PlanArguments) -> Result<(), Failu
         return Ok(());
     }
     file.write()?;
+    let ends = if take_on(path, &config)? { "" } else { "; its gateway does not run" };
+    print_line(&format!("{peer} is no peer of {} any more{ends}", config.name))
+}
+
+/// Has the gateway of a changed file read it again. Whether one runs.
+fn take_on(path: &Path, config: &Config) -> Result<bool, Failure> {
     match ask(&config.control.socket, &Request::Reload) {
         Ok(Answer::Refused { message }) => {
             Err(Failure::Other(format!("{} is changed, and not applied: {message}", path.display())))
         }
-        Ok(_) => print_line(&format!("{peer} is no peer of {} any more", config.name)),
-        Err(_) => {
-            print_line(&format!("{peer} is no peer of {} any more; its gateway does not run", config.name))
-        }
+        Ok(_) => Ok(true),
+        Err(_) => Ok(false),
     }
 }
 
@@ -424,7 +420,7 @@ fn wait_for_lanes(config: &Config, peer: &str) -> Option<Duration> {
     while begin.elapsed() < LANES_TIME {
         if let Ok(Answer::Status(status)) = ask(&config.control.socket, &Request::Status)
             && let Some(peer) = status.peers.iter().find(|it| it.name == peer)
-            && peer.lanes.iter().any(|lane| lane.state == LaneState::Up)
+            && peer.lanes_up() > 0
         {
             return Some(begin.elapsed());
         }
@@ -492,16 +488,13 @@ fn names(sites: &[PathBuf]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn load(path: &Path) -> Result<Config, Failure> {
-    Config::load(path).map_err(|mistakes| Failure::Input(mistakes.to_string()))
+/// The public key of a site.
+fn public_key(config: &Config) -> Result<PublicKey, Failure> {
+    config.identity().map(|key| key.public()).map_err(|error| Failure::Input(error.to_string()))
 }
 
 fn surroundings() -> Result<Surroundings, Failure> {
     Surroundings::look().map_err(Failure::doing("cannot read addresses and routes"))
-}
-
-fn net(address: IpAddr, len: u8) -> Result<IpNet, Failure> {
-    IpNet::new(address, len).map_err(Failure::doing("the tunnel"))
 }
 
 /// Where a new site listens.
@@ -523,6 +516,12 @@ fn free_device(machine: &Machine) -> Option<String> {
 
 fn directory_step(machine: &Machine) -> Option<Step> {
     (!machine.directory.is_dir()).then_some(Step::Directory)
+}
+
+/// What has a new site's gateway run, and carry the packets of these networks.
+fn running_steps(machine: &Machine, name: &str, lans: &[IpNet]) -> impl Iterator<Item = Step> {
+    let forward = (!lans.is_empty() && !machine::forwards()).then_some(Step::Forward);
+    forward.into_iter().chain(machine.has_unit.then(|| Step::Start(name.to_owned())))
 }
 
 /// The private key of a new site: one that an interrupted command has left, or one to be made.

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value, value};
 use trunkline_gateway::config::Config;
 
+use crate::commands::site::load;
 use crate::failure::Failure;
 
 /// A peer, as a file has it.
@@ -60,10 +61,11 @@ impl NewSite<'_> {
 }
 
 impl NewSite<'_> {
-    /// The same with its first peer.
-    pub(super) fn with_peer(&self, peer: &NewPeer) -> Result<String, Failure> {
-        let mut file = SiteFile::parse(Path::new(self.key_file), self.text())?;
+    /// The same with its first peer, as a gateway would read it from this path.
+    pub(super) fn with_peer(&self, peer: &NewPeer, path: &Path) -> Result<String, Failure> {
+        let mut file = SiteFile::parse(path, self.text())?;
         file.add_peer(peer);
+        file.check()?;
         Ok(file.document.to_string())
     }
 }
@@ -79,7 +81,7 @@ pub(super) struct SiteFile<'a> {
 impl<'a> SiteFile<'a> {
     /// Reads it, and what it means.
     pub(super) fn open(path: &'a Path) -> Result<(Self, Config), Failure> {
-        let config = Config::load(path).map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+        let config = load(path)?;
         let text = fs::read_to_string(path).map_err(Failure::doing(&path.display().to_string()))?;
         let file = Self::parse(path, text)?;
         Ok((file, config))
