@@ -44,7 +44,9 @@ fn in_a_child(test: &str, as_nobody: bool, body: impl FnOnce(&Path)) {
     let binary = directory.join("test-binary");
     fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
     let mut child = Command::new(&binary);
-    child.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(DIRECTORY, &directory);
+    child
+        .args(["--exact", &format!("privilege::{test}"), "--nocapture", "--test-threads=1"])
+        .env(DIRECTORY, &directory);
     if as_nobody {
         child.uid(NOBODY).gid(NOBODY);
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// `TRUNKLINE_RENEW=1 cargo test -p trunkline-lab --test schema` writes it anew.
+/// `TRUNKLINE_RENEW=1 cargo test -p trunkline-lab --test all schema::` writes it anew.
 #[test]
 fn the_committed_schema_is_that_of_the_format() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/experiment.schema.json");
@@ -14,6 +14,6 @@ fn the_committed_schema_is_that_of_the_format() {
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == text,
-        "the format has changed: TRUNKLINE_RENEW=1 cargo test -p trunkline-lab --test schema"
+        "the format has changed: TRUNKLINE_RENEW=1 cargo test -p trunkline-lab --test all schema::"
     );
 }

@@ -11,10 +11,7 @@ use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 use trunkline_workload::{Distribution, Pattern, Timing};
 
-#[path = "common/shared.rs"]
-mod shared;
-
-use shared::Shared;
+use crate::shared::Shared;
 
 /// The captures of a link that loses packets: as they are sent and received, and the way back.
 struct Run {

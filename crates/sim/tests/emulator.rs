@@ -1,13 +1,10 @@
 //! The simulator and the emulator run the same link: one seed and one list of packets give the same fates and the same times with
 //! both, however late the emulator's thread is.
 
-#[path = "common/shared.rs"]
-mod shared;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::Shared;
+use crate::shared::Shared;
 use trunkline_link::mobile::{BlockErrors, Mobile, Rlp};
 use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, LinkStats, Loss};
 use trunkline_packet::build::{self, Ip};

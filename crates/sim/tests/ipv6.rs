@@ -17,10 +17,7 @@ use trunkline_trunk::{ClassSettings, Delivery, LaneGroup, Transport, TrunkPlan};
 use trunkline_units::{Instant, Rate};
 use trunkline_workload::{Distribution, Pattern, Timing, TransferState};
 
-#[path = "common/shared.rs"]
-mod shared;
-
-use shared::Shared;
+use crate::shared::Shared;
 
 const VERSIONS: [Version; 2] = [Version::V4, Version::V6];
 

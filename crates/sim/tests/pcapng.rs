@@ -10,10 +10,7 @@ use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 use trunkline_workload::{Distribution, Pattern};
 
-#[path = "common/shared.rs"]
-mod shared;
-
-use shared::Shared;
+use crate::shared::Shared;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;

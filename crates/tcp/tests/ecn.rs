@@ -1,10 +1,8 @@
 //! Segment scripts: explicit congestion notification (RFC 3168), as Linux has it where its recovery is meant.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{CLIENT_ISS, End, MSS, Pair, PathAction, ms, plain};
+use crate::common::{CLIENT_ISS, End, MSS, Pair, PathAction, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{CongestionAlgorithm, DelayedAck, Recovery, Settings, SpuriousDetection};
 

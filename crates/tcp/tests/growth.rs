@@ -1,8 +1,6 @@
 //! Each way to grow in whole endpoints, on a link with a bounded queue and on one that loses.
 
-mod common;
-
-use common::{End, Pair, PathAction, ms};
+use crate::common::{End, Pair, PathAction, ms};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings, SlowStart};
 use trunkline_units::{Instant, Rate, Rng};
 

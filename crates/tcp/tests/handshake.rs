@@ -1,10 +1,8 @@
 //! Segment scripts: how connections begin and end.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{CLIENT_ISS, End, Pair, PathAction, SERVER_ISS, ms, plain};
+use crate::common::{CLIENT_ISS, End, Pair, PathAction, SERVER_ISS, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Endpoint, Event, Options, Preset, ResetReason, Segment, Settings, State, Timers};
 use trunkline_units::{Instant, Seq};

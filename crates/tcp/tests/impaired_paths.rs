@@ -1,10 +1,8 @@
 //! Random connections of every kind: what they must never do, whatever the path does.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{End, Pair, PathAction, delayed, ms, plain};
+use crate::common::{End, Pair, PathAction, delayed, ms, plain};
 use trunkline_tcp::{
     CongestionAlgorithm, Counting, Preset, Recovery, Settings, SlowStart, SpuriousDetection, State,
 };

@@ -4,9 +4,7 @@
 //! `cargo run --release -p trunkline-testbed --example dumbbell -- cubic 10 100 20 0 1 20`: CUBIC over 10 Mbit/s, 100 ms and 20
 //! packets of queue. Three runs gave the same to a packet or two.
 
-mod common;
-
-use common::{End, Pair, PathAction};
+use crate::common::{self, End, Pair, PathAction};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_units::{Instant, Rate};
 

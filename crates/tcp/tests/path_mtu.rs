@@ -1,10 +1,8 @@
 //! Segment scripts: what routers say of segments that they could not pass on.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{CLIENT_ISS, End, MSS, Pair, PathAction, ms, plain};
+use crate::common::{CLIENT_ISS, End, MSS, Pair, PathAction, ms, plain};
 use trunkline_tcp::{Event, PathError, Recovery, ResetReason, Settings, State};
 use trunkline_units::Seq;
 

@@ -1,8 +1,6 @@
 //! Segment scripts: acknowledgements and windows, one rule each.
 
-mod common;
-
-use common::{CLIENT_ISS, End, MSS, Pair, PathAction, SERVER_ISS, delayed, ms, plain};
+use crate::common::{CLIENT_ISS, End, MSS, Pair, PathAction, SERVER_ISS, delayed, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Recovery, Segment, Settings, Wakeup};
 use trunkline_units::Rate;

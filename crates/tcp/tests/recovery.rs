@@ -1,10 +1,8 @@
 //! Segment scripts: how losses are found and repaired, one rule each.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{End, MSS, Pair, PathAction, ms, plain};
+use crate::common::{self, End, MSS, Pair, PathAction, ms, plain};
 use trunkline_tcp::{Counting, Preset, Recovery, RtoRule, Settings, SpuriousDetection};
 use trunkline_units::{Rate, Rng, Seq};
 

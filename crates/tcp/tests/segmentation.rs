@@ -1,10 +1,8 @@
 //! Segment scripts: super-packets of a sender, and a receiver that acknowledges several segments as one.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{MSS, Pair, PathAction, delayed, ms, plain};
+use crate::common::{MSS, Pair, PathAction, delayed, ms, plain};
 use trunkline_tcp::{CongestionAlgorithm, Recovery, Settings};
 use trunkline_units::{Instant, Rate};
 

@@ -1,10 +1,8 @@
 //! Segment scripts: small segments, idle senders, marks and pacing.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{End, MSS, Pair, PathAction, ms, plain};
+use crate::common::{End, MSS, Pair, PathAction, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Event, Recovery, Settings, Wakeup};
 use trunkline_units::Rate;

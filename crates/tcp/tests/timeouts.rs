@@ -1,8 +1,6 @@
 //! Segment scripts: the retransmission timer, what it measures, and when it was wrong.
 
-mod common;
-
-use common::{CLIENT_ISS, End, MSS, Pair, PathAction, ms, plain};
+use crate::common::{CLIENT_ISS, End, MSS, Pair, PathAction, ms, plain};
 use trunkline_tcp::{Recovery, ResetReason, Settings, SpuriousDetection, State, Wakeup};
 use trunkline_units::Instant;
 

@@ -1,8 +1,6 @@
 //! Whole connections: what is written arrives once and in order, and both ends close.
 
-mod common;
-
-use common::{End, Pair, PathAction, ms, plain};
+use crate::common::{self, End, Pair, PathAction, ms, plain};
 use trunkline_tcp::{Event, Recovery, Settings, State, Wakeup};
 use trunkline_units::{Instant, Rate, Rng};
 

@@ -1,9 +1,8 @@
 //! Once it knows its flows and its queues have grown, a transmitter allocates nothing.
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common;
 use trunkline_packet::{Headers, build};
 use trunkline_queue::{CoDelSettings, FqCoDelSettings, Item, Settings, TrunkSettings};
 use trunkline_trunk::{ClassSettings, LaneId, LaneSnapshot, Packet, Poll, Rule, Transmitter, TrunkPlan};

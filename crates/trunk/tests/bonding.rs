@@ -1,11 +1,9 @@
 //! Bonded paths, both ends: whatever paths do, packets of a flow come out in order and once.
 
-mod common;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use common::{Whole, class, offer, segment, transmitter};
+use crate::common::{Whole, class, offer, segment, transmitter};
 use trunkline_trunk::bonding::{Order, Resequencer, Turn};
 use trunkline_trunk::{
     ClassOnPaths, ClassSettings, Label, LaneGroup, LaneId, LaneSnapshot, Offered, PathConditions, PathPolicy,

@@ -1,10 +1,10 @@
 //! What waits at the edge: the memory it holds, how an owner gets it back, and counts that never go back.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Whole, class, next, offer, protocol, segment, super_packet, tail_drop, transmitter, udp};
+use crate::common::{
+    Whole, class, next, offer, protocol, segment, super_packet, tail_drop, transmitter, udp,
+};
 use trunkline_packet::{Headers, build};
 use trunkline_queue::{CoDelSettings, DropReason, FqCoDelSettings, Item, Limits, Settings, TrunkSettings};
 use trunkline_trunk::{

@@ -1,8 +1,6 @@
 //! Who chooses ports cannot choose whom their flows meet.
 
-mod common;
-
-use common::{Whole, class, next, offer, udp};
+use crate::common::{Whole, class, next, offer, udp};
 use trunkline_packet::{build, protocol};
 use trunkline_queue::{FqCoDelSettings, Settings};
 use trunkline_trunk::{LaneId, Transmitter, TrunkPlan};

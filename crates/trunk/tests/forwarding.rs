@@ -2,13 +2,11 @@
 //! and what merges packets for the device. They arrive as they were, and in order within their flow. The one kind of packet that
 //! a trunk drops of its own accord is a copy of bytes that it is about to deliver.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use common::{Whole, class, offer, transmitter};
+use crate::common::{Whole, class, offer, transmitter};
 use trunkline_packet::build::Ip;
 use trunkline_packet::build::forwardable::{self, Kind};
 use trunkline_packet::{Fragment, Headers, Run, Segmenter, TcpFlags, TcpView, Version, protocol};

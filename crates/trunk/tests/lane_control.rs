@@ -1,10 +1,8 @@
 //! The control of a lane: what it decides from what its owner reports, and random lists of operations against a model.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Whole, class, next, offer, segment, transmitter};
+use crate::common::{Whole, class, next, offer, segment, transmitter};
 use trunkline_trunk::path::Grant;
 use trunkline_trunk::{
     CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, LaneWindow,

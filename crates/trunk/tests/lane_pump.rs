@@ -1,17 +1,11 @@
 //! The loop that serves a lane, over a connection of which the test decides what it takes.
 
-mod common;
-#[path = "common/lane_script.rs"]
-mod lane_script;
-#[path = "common/recorder.rs"]
-mod recorder;
-
 use std::convert::Infallible;
 use std::time::Duration;
 
-use common::{Whole, offer, transmitter, udp};
-use lane_script::Owner;
-use recorder::{Readings, Recorder};
+use crate::common::{Whole, offer, transmitter, udp};
+use crate::lane_script::{self, Owner};
+use crate::recorder::{Readings, Recorder};
 use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::{
     CongestionControlCause, Delivery, HandedOver, LaneConnection, LaneControl, LaneEdge, LaneId, LanePump,

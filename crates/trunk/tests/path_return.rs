@@ -5,15 +5,13 @@
 //! losses and time-outs that back off, a receiver that reads or does not, and reports on the way back. Random events happen to
 //! the path, the machines and the lanes.
 //!
-//! `TRUNKLINE_PATH_SEED=100 TRUNKLINE_PATH_RUNS=1000 cargo test -p trunkline-trunk --test path_return` runs others.
-
-mod common;
+//! `TRUNKLINE_PATH_SEED=100 TRUNKLINE_PATH_RUNS=1000 cargo test -p trunkline-trunk --test all path_return::` runs others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Whole, class, udp};
+use crate::common::{Whole, class, udp};
 use trunkline_trunk::path::SharedPaths;
 use trunkline_trunk::{
     ArrivalReport, LaneAction, LaneControl, LaneGroup, LaneId, LaneSnapshot, PathStatus, Paths, Poll,

@@ -1,11 +1,9 @@
 //! Several paths to a peer: what the transmitter does with flows and with what waits.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{Whole, class, next, offer, segment, transmitter};
+use crate::common::{Whole, class, next, offer, segment, transmitter};
 use trunkline_trunk::{
     ClassId, ClassOnPaths, ClassSettings, Label, LaneGroup, LaneId, Offered, PacketStore, PathConditions,
     PathPolicy, PathSettings, Poll, Transmitter, TrunkPlan,

@@ -1,12 +1,10 @@
 //! A user's TCP over the retransmission filter: whatever happens outside the trunk, every byte arrives; and while
 //! nothing is lost there, next to nothing is carried twice.
 
-mod common;
-
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use common::{Whole, class};
+use crate::common::{Whole, class};
 use trunkline_packet::{TcpFlags, TcpView, build};
 use trunkline_trunk::{LaneId, Poll, Transmitter, TrunkPlan};
 use trunkline_units::{Instant, Rng, Seq};

@@ -1,11 +1,11 @@
 //! The transmitter as its owner sees it: packets in, packets out, nothing lost that is not counted.
 
-mod common;
-
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use common::{Whole, class, next, offer, protocol, segment, super_packet, tail_drop, transmitter, udp};
+use crate::common::{
+    Whole, class, next, offer, protocol, segment, super_packet, tail_drop, transmitter, udp,
+};
 use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, Segmenter, TcpFlags, build};
 use trunkline_queue::{DropReason, Item, Share};

@@ -1,14 +1,12 @@
 //! A hub with many absent peers: they do not affect the traffic of present peers, and cost little memory and time.
 
-mod common;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use common::site::{Directory, status};
-use common::{Checker, send};
+use crate::common::site::{Directory, status};
+use crate::common::{Checker, send};
 use trunkline_status::Status;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::{privilege, procfs};

@@ -1,12 +1,10 @@
 //! Lanes that ride on either transport (`transport = "auto"`), on real kernels: beside a firewall that drops UDP, and to peers
 //! that have one transport alone.
 
-mod common;
-
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use common::{Checker, check_stream, edit, ip, lane, send, setup, sites, wait_for};
+use crate::common::{Checker, check_stream, edit, ip, lane, send, setup, sites, wait_for};
 use trunkline_status::LaneState;
 use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::machine;

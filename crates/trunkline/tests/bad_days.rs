@@ -1,12 +1,12 @@
 //! Failures of real networks: processes die, links fail, peers send invalid data. Transfers finish in spite of them.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use common::{Checker, LANES, check_stream, class, edit, lane, lanes_up, peer, send, setup, sites, wait_for};
+use crate::common::{
+    Checker, LANES, check_stream, class, edit, lane, lanes_up, peer, send, setup, sites, wait_for,
+};
 use trunkline_gateway::config::Encryption as LaneEncryption;
 use trunkline_gateway::handshake::{Dialer, Established, Handshake, Hello, Identity, Progress, VERSION};
 use trunkline_gateway::keys::{PublicKey, SecretKey};

@@ -3,8 +3,6 @@
 //!
 //! Absent peers are in `absent_peers.rs`.
 
-mod common;
-
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
@@ -12,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::site::{Directory, ask, status, until};
+use crate::common::site::{Directory, ask, status, until};
 use trunkline_status::{Answer, Request};
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;

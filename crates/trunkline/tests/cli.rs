@@ -1,7 +1,5 @@
 //! The command line as a user runs it: its messages about files, and that no command panics because of its output.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixListener;
@@ -9,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
-use common::site::{Directory, PROGRAM};
+use crate::common::site::{Directory, PROGRAM};
 use serde_json::Value;
 use trunkline_status::{Answer, Peer, Status};
 

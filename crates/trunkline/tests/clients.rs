@@ -1,14 +1,12 @@
 //! Clients of the control socket and the metrics, and the sockets of a gateway that has ended.
 
-mod common;
-
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::site::{Directory, PROGRAM, ask, status, until};
+use crate::common::site::{Directory, PROGRAM, ask, status, until};
 use trunkline_status::{Answer, Request};
 use trunkline_testbed::namespace::Host;
 use trunkline_testbed::privilege;

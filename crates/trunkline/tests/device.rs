@@ -1,13 +1,11 @@
 //! Changes of the device, its routes and the machine's addresses by other programs: the gateway restores its part, and no
 //! packet takes another route while the gateway does not run.
 
-mod common;
-
 use std::net::IpAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{LANES, check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
+use crate::common::{LANES, check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
 use ipnet::IpNet;
 use trunkline_netlink::{Existing, Family, Handle, NetlinkError, Route, RouteFilter, RouteKind};
 use trunkline_testbed::machine;

@@ -3,16 +3,13 @@
 //! The output of the simulator must be equal. On real kernels the tests compare the form: commands succeed, packets come
 //! back, and the log has the lines that the page shows, with other numbers.
 
-#[path = "common/sources.rs"]
-mod sources;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::sources::{files, sources};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use sources::{files, sources};
 use trunkline_testbed::privilege;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_trunkline");

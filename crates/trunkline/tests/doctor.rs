@@ -1,14 +1,12 @@
 //! `trunkline doctor` on real kernels: it finds nothing where nothing is wrong, and each fault that a test makes, alone.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::site::{Directory, PROGRAM};
+use crate::common::site::{Directory, PROGRAM};
 use serde_json::Value;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;

@@ -1,12 +1,10 @@
 //! The bound on the flows of a class, on real kernels.
 
-mod common;
-
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{class, edit, setup, sites, wait_for};
+use crate::common::{class, edit, setup, sites, wait_for};
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Wan};
 
 const CLASSES: &str = r#"

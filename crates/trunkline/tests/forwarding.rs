@@ -2,16 +2,14 @@
 //! plain routes and once over each kind of lane. The same packets arrive, byte by byte and in order within their flow.
 //! docs/firewalls.md names what differs.
 //!
-//! `TRUNKLINE_FORWARDING_SEED=7 cargo test -p trunkline --test forwarding` sends others.
-
-mod common;
+//! `TRUNKLINE_FORWARDING_SEED=7 cargo test -p trunkline --test all forwarding::` sends others.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use common::{ip, peer, plans, setup};
+use crate::common::{ip, peer, plans, setup};
 use trunkline_packet::build::Ip;
 use trunkline_packet::build::forwardable::{self, Kind};
 use trunkline_packet::{FlowKey, Fragment, Headers, TcpFlags, TcpView, VNET_LEN, protocol};

@@ -1,13 +1,11 @@
 //! Header compression on what real kernels send: captures made in namespaces, before and after.
-//! `cargo test -p trunkline --test header_compression -- --nocapture` prints the table of
+//! `cargo test -p trunkline --test all header_compression:: -- --nocapture` prints the table of
 //! docs/models/header-compression.md.
-
-mod common;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use common::{peer, plans, setup, sites, wait_for};
+use crate::common::{peer, plans, setup, sites, wait_for};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, eth, recv, socket_with};
 use trunkline_packet::{Headers, Offload, TcpView, checksum, protocol};
 use trunkline_status::Lane;

@@ -1,13 +1,11 @@
 //! A hub with two more sites, as in examples/hub: the sites reach each other through it.
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::site::{Directory, status};
-use common::{Checker, send};
+use crate::common::site::{Directory, status};
+use crate::common::{Checker, send};
 use ipnet::IpNet;
 use trunkline_status::{Peer, Status};
 use trunkline_testbed::namespace::{Host, Process, veth};

@@ -1,7 +1,5 @@
 //! Sites set up, joined and removed by the commands for it, in network namespaces; and what becomes of those who may not join.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::site::{Directory, PROGRAM, ask, until};
+use crate::common::site::{Directory, PROGRAM, ask, until};
 use ipnet::IpNet;
 use trunkline_gateway::handshake::{Dialer, HandshakeError, Hello, Identity, Join, RefusalReason, VERSION};
 use trunkline_gateway::join::{Invitation, JoinError, request};

@@ -1,13 +1,11 @@
 //! `trunkline lab … --engine testbed` as a user runs it, with gateways.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::site::{Directory, PROGRAM};
+use crate::common::site::{Directory, PROGRAM};
 use serde_json::Value;
 use trunkline_testbed::privilege;
 

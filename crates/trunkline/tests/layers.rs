@@ -1,16 +1,13 @@
 //! The rules on dependencies between crates, and on `unsafe` code. ARCHITECTURE.md has each rule; this file has the
 //! consequence of breaking it, which the failing test prints.
 
-#[path = "common/sources.rs"]
-mod sources;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::sources::sources;
 use serde_json::Value;
-use sources::sources;
 
 /// Crates that are a function of their arguments.
 const PURE: [&str; 9] = [

@@ -1,12 +1,10 @@
 //! The lifecycle of a gateway: start, reload, change of address, end.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{LANES, check_stream, edit, lane, lanes_up, setup, sites, wait_for};
+use crate::common::{LANES, check_stream, edit, lane, lanes_up, setup, sites, wait_for};
 use trunkline_status::LaneState;
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::Host;

@@ -1,14 +1,12 @@
 //! If the log cannot be written, or has no reader, the gateway loses lines of the log and nothing else.
 
-mod common;
-
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::site::{Directory, ask, status, until};
+use crate::common::site::{Directory, ask, status, until};
 use trunkline_status::{Answer, Request};
 use trunkline_testbed::namespace::{Host, Process};
 use trunkline_testbed::privilege;

@@ -1,14 +1,12 @@
 //! What gateways say: whose name stands before a line, of peers that are taken away, of routes that are taken, and how much of a peer
 //! whose lanes come and go.
 
-mod common;
-
 use std::fs::{self, File};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::site::{Directory, PROGRAM, ask, status, until};
+use crate::common::site::{Directory, PROGRAM, ask, status, until};
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::handshake::{Dialer, Hello, Identity, Progress, VERSION};
 use trunkline_gateway::keys::{PublicKey, SecretKey};

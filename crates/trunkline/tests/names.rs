@@ -1,14 +1,12 @@
 //! Peers with a name as endpoint, while the files that resolve it are created and replaced.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::LANES;
-use common::site::{Directory, PROGRAM, ask, until};
+use crate::common::LANES;
+use crate::common::site::{Directory, PROGRAM, ask, until};
 use trunkline_status::{Answer, Lane, LaneState, Request};
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Process, veth};

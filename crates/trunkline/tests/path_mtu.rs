@@ -1,10 +1,8 @@
 //! Lanes over TCP on paths that drop long packets without a word to anybody, on real kernels.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Checker, check_stream, ip, send, setup, wait_for};
+use crate::common::{self, Checker, check_stream, ip, send, setup, wait_for};
 use trunkline_status::LaneState;
 use trunkline_testbed::link::{Direction, DuplexSettings, LinkHandle};
 use trunkline_testbed::privilege;

@@ -1,13 +1,11 @@
 //! Two paths to a peer, on real kernels: flows on both, and what becomes of them when one fails and comes back.
 
-mod common;
-
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Checker, class, edit, ip, peer, send, setup, wait_for};
+use crate::common::{Checker, class, edit, ip, peer, send, setup, wait_for};
 use trunkline_link::Loss;
 use trunkline_status::{ClassHandover, Uplink};
 use trunkline_testbed::clock::Scheduling;

@@ -1,7 +1,5 @@
 //! Proxies that split connections, on this machine's kernel.
 
-mod common;
-
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,9 +7,9 @@ use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, CLIENT, SERVER, Scene, connect, connection, ip, listen, resident};
-use common::site::PROGRAM;
-use common::{Checker, send};
+use crate::common::proxy::{CELL, CLIENT, SERVER, Scene, connect, connection, ip, listen, resident};
+use crate::common::site::PROGRAM;
+use crate::common::{Checker, send};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Signal;
 use trunkline_testbed::machine;

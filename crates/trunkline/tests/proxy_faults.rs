@@ -1,8 +1,6 @@
 //! What attackers, other programs and shortages do to proxies, on this machine's kernel: connections of others are served, and with
 //! `fail = "closed"` nothing passes.
 
-mod common;
-
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,8 +8,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, CLIENT, SERVER, Scene, connect, connection, forge_syn, ip, raw_socket, transfer};
-use common::site::{PROGRAM, status, until};
+use crate::common::proxy::{
+    CELL, CLIENT, SERVER, Scene, connect, connection, forge_syn, ip, raw_socket, transfer,
+};
+use crate::common::site::{PROGRAM, status, until};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Signal;
 use trunkline_netlink::{Existing, Family, PacketFilter, Route, RouteKind};

@@ -1,14 +1,12 @@
 //! Proxies that judge packets one by one, on this machine's kernel: path tails and windows.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use common::proxy::{CELL, CLIENT, SERVER, Scene, connection, ip, listen, transfer};
-use common::site::until;
+use crate::common::proxy::{CELL, CLIENT, SERVER, Scene, connection, ip, listen, transfer};
+use crate::common::site::until;
 use trunkline_linux::{send_queue, send_queue_unsent};
 use trunkline_netlink::{Existing, Route, RouteKind, TokenBucket};
 use trunkline_testbed::namespace::{Host, veth};

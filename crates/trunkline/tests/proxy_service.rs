@@ -1,15 +1,13 @@
 //! What proxies say of themselves, proxies beside a gateway, and their bad days; on this machine's kernel.
 
-mod common;
-
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, SERVER, Scene, connect, connection, ip, resident, transfer};
-use common::site::{PROGRAM, ask, status, until};
+use crate::common::proxy::{CELL, SERVER, Scene, connect, connection, ip, resident, transfer};
+use crate::common::site::{PROGRAM, ask, status, until};
 use rustix::net::sockopt;
 use trunkline_status::{Answer, ProxiesStatus, Request};
 use trunkline_testbed::machine;

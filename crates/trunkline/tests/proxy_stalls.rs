@@ -1,7 +1,5 @@
 //! Ends that take nothing, and ends that send against their window, on this machine's kernel: what they cost others.
 
-mod common;
-
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -11,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, Scene, connect, connection, ip, transfer};
-use common::site::until;
+use crate::common::proxy::{CELL, Scene, connect, connection, ip, transfer};
+use crate::common::site::until;
 use trunkline_linux::{TcpInfo, open_tun_queue};
 use trunkline_netlink::{Existing, Route, RouteKind, TokenBucket};
 use trunkline_packet::build::{self, Ip, Tcp};

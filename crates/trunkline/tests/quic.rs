@@ -1,12 +1,12 @@
 //! Lanes over QUIC on real kernels: they carry packets of every length, live through restarts, reloads and changes of the
 //! address, and refuse strangers.
 
-mod common;
-
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use common::{Checker, check_stream, edit, ip, lane, lanes_up, peer, plans, send, setup, sites, wait_for};
+use crate::common::{
+    Checker, check_stream, edit, ip, lane, lanes_up, peer, plans, send, setup, sites, wait_for,
+};
 use trunkline_link::LinkSettings;
 use trunkline_status::{EdgePacing, LaneState};
 use trunkline_testbed::link::{Direction, DuplexSettings};

@@ -1,13 +1,11 @@
 //! Lanes over QUIC on paths that treat UDP badly, on real kernels: NATs that forget a flow or give it another port, paths that
 //! reorder by a round trip, and a flood of handshakes.
 
-mod common;
-
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{check_stream, lane, setup, sites};
+use crate::common::{check_stream, lane, setup, sites};
 use trunkline_link::Jitter;
 use trunkline_netlink::{Condition, FilterChain, FilterRule, FilterTable, Hook, Owner, PacketFilter};
 use trunkline_status::{Lane, LaneState};

@@ -1,13 +1,11 @@
 //! Lanes over QUIC that deliver everything, on real kernels: nothing is lost or out of order within a flow over a path that
 //! loses packets, a loss delays its own flow only, and many flows share the streams.
 
-mod common;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
+use crate::common::{self, check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
 use trunkline_link::Loss;
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::namespace::Host;

@@ -1,14 +1,12 @@
 //! The time until traffic resumes after the path between the sites has returned.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{LANES, lane, lanes_up, setup, sites, wait_for};
+use crate::common::{self, LANES, lane, lanes_up, setup, sites, wait_for};
 use trunkline_status::LaneState;
 use trunkline_testbed::lateness::{Lateness, PATIENCE};
 use trunkline_testbed::link::DuplexSettings;

@@ -1,14 +1,12 @@
 //! Reloads: lanes and flows that they must not touch, and settings that they apply.
 
-mod common;
-
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use common::site::Directory;
-use common::{check_stream, edit, lanes_up, setup, sites, wait_for};
+use crate::common::site::Directory;
+use crate::common::{check_stream, edit, lanes_up, setup, sites, wait_for};
 use trunkline_netlink::{Existing, Family, Route, RouteKind, Rule, RuleMark};
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::Task;

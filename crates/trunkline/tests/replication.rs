@@ -1,13 +1,11 @@
 //! Packets that go over two lanes of a trunk whose path loses some, on real kernels: each arrives once, and the counters of both
 //! gateways say so. How long they take is judged in the simulator (`crates/sim/tests/trunk.rs`).
 
-mod common;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{peer, setup, sites};
+use crate::common::{self, peer, setup, sites};
 use trunkline_link::Loss;
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Wan};

@@ -4,10 +4,8 @@
 //! The short run is an ordinary test. The long run takes half an hour, or the given time:
 //!
 //! ```text
-//! TRUNKLINE_SOAK_SECONDS=1800 cargo test -p trunkline --test soak -- --ignored --nocapture
+//! TRUNKLINE_SOAK_SECONDS=1800 cargo test -p trunkline --test all soak:: -- --ignored --nocapture
 //! ```
-
-mod common;
 
 use std::fs;
 use std::io::Write as _;
@@ -17,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::stream::{Outcome, stream};
-use common::{edit, setup, sites};
+use crate::common::stream::{Outcome, stream};
+use crate::common::{edit, setup, sites};
 use trunkline_testbed::link::{DuplexSettings, LinkHandle};
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::procfs;

@@ -1,13 +1,10 @@
 //! Bounds on how the code hangs together. Each may only fall: a change that raises a count needs another place for what it adds.
 
-#[path = "common/sources.rs"]
-mod sources;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sources::sources;
+use crate::sources::sources;
 use syn::visit::{self, Visit};
 use syn::{FnArg, ItemImpl, ItemMod, Signature, Type, UseTree};
 
@@ -196,6 +193,29 @@ fn methods_of_a_type_are_in_one_file_but_for_those_that_were() {
         found.extend(spread.map(|(of, places)| format!("{name}: {of}: {}", places.join(", "))));
     }
     at_most(SPREAD_TYPES, "types whose methods are in several files", &found);
+}
+
+/// With `autotests = false` nobody else would notice a file that is in no program.
+#[test]
+fn every_file_of_tests_is_in_a_program() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut in_one = 0;
+    for entry in fs::read_dir(&root).expect("the crates").flatten() {
+        let tests = entry.path().join("tests");
+        let Ok(program) = fs::read_to_string(tests.join("all.rs")) else { continue };
+        let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).expect("a manifest");
+        for file in fs::read_dir(&tests).expect("tests").flatten().map(|file| file.path()) {
+            let name = file.file_stem().expect("a name").to_string_lossy();
+            if file.extension().is_none_or(|extension| extension != "rs") || name == "all" {
+                continue;
+            }
+            let is_module = program.lines().any(|line| line == format!("mod {name};"));
+            let is_program = manifest.lines().any(|line| line == format!("name = \"{name}\""));
+            assert!(is_module || is_program, "{} is in no program: add it to all.rs", file.display());
+            in_one += usize::from(is_module);
+        }
+    }
+    assert!(in_one > 50, "{in_one} files");
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! Real kernels' packets through real gateways: every byte arrives, whatever the offloads, family and encryption.
 
-mod common;
-
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{check_stream, class, edit, peer, plans, setup, sites, wait_for};
+use crate::common::{check_stream, class, edit, peer, plans, setup, sites, wait_for};
 use trunkline_testbed::scene::{Encryption, Gateway, Plan, Wan};
 
 const MANY: u64 = 40_000_000;

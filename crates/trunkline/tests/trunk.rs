@@ -4,12 +4,10 @@
 //! experiment may run three times; a broken part fails all of them. How much of the WAN a trunk uses is only bounded far below
 //! what a quiet machine gives: edge pacing takes a machine that serves a lane late for a queue in the WAN.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 
-use common::site::{Directory, PROGRAM};
+use crate::common::site::{Directory, PROGRAM};
 use serde_json::Value;
 use trunkline_testbed::machine;
 

@@ -1,7 +1,5 @@
 //! Unauthenticated callers: a flood of connections does not keep a peer out, and rejections are listed.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -10,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::LANES;
-use common::site::{Directory, PROGRAM, status, until};
+use crate::common::LANES;
+use crate::common::site::{Directory, PROGRAM, status, until};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::handshake::{Dialer, Hello, Identity, VERSION};

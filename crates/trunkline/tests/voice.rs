@@ -1,13 +1,11 @@
 //! Ten calls beside bulk transfers: what their packets wait for over a path that loses some, over each kind of lane at the same
 //! time, and how long none comes when an address changes.
 
-mod common;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{ip, lane, setup, sites};
+use crate::common::{ip, lane, setup, sites};
 use trunkline_link::Loss;
 use trunkline_status::LaneState;
 use trunkline_testbed::lateness::Lateness;

@@ -10,7 +10,7 @@ use trunkline_trunk::path_tail::{CellLink, Estimate};
 use trunkline_units::Rate;
 use trunkline_workload::TransferState;
 
-use crate::scene::*;
+use super::scene::*;
 
 /// bosau2004 §4: "Internet" 100 kbit/s and 50 ms, mobile link 1 Mbit/s and 1 ms with repairs of half a second on average (Pareto) for
 /// each packet, 1000 packets before it and in the proxy, 2 MB. Seconds until the mobile node has all of it, and time-outs.

@@ -11,7 +11,7 @@ use trunkline_trunk::path_tail::{CellLink, Estimate};
 use trunkline_units::Rate;
 use trunkline_workload::TransferState;
 
-use crate::scene::*;
+use super::scene::*;
 use crate::shared::Shared;
 
 /// Times and numbers of the acknowledgements on a link, and where their windows end.

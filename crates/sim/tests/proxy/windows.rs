@@ -7,7 +7,7 @@ use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_units::Rate;
 
-use crate::scene::*;
+use super::scene::*;
 
 #[test]
 fn a_clamped_window_bounds_what_is_in_flight_from_the_first_round_trip_on() {

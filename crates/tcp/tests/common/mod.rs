@@ -1,7 +1,5 @@
 //! Two endpoints on a link in virtual time: a delay, a rate if wanted, and impairments that a test chooses for single segments.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +11,14 @@ use trunkline_tcp::{
 };
 use trunkline_units::{Instant, Rate, Seq};
 
-pub const MSS: u32 = 1000;
+pub(crate) const MSS: u32 = 1000;
 
-pub fn ms(millis: u64) -> Duration {
+pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
 /// The settings that tests start from: a plain TCP with segments of 1000 bytes.
-pub fn plain() -> Settings {
+pub(crate) fn plain() -> Settings {
     Settings {
         name: "test",
         recovery: Recovery::NewReno,
@@ -65,13 +63,13 @@ pub fn plain() -> Settings {
     }
 }
 
-pub fn delayed(timeout: u64, every: u8, quick: u8) -> DelayedAck {
+pub(crate) fn delayed(timeout: u64, every: u8, quick: u8) -> DelayedAck {
     DelayedAck { timeout: ms(timeout), ticks: false, every, quick, pushed: false, adaptive: false }
 }
 
 /// What the link does with a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PathAction {
+pub(crate) enum PathAction {
     Deliver,
     Drop,
     /// It arrives so much later than the link's delay.
@@ -83,7 +81,7 @@ pub enum PathAction {
 
 /// Which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub(crate) enum End {
     Client,
     Server,
 }
@@ -99,37 +97,37 @@ impl End {
 
 /// A segment that was sent.
 #[derive(Debug, Clone, Copy)]
-pub struct Trace {
-    pub at: Instant,
-    pub from: End,
-    pub segment: Segment,
-    pub action: PathAction,
+pub(crate) struct Trace {
+    pub(crate) at: Instant,
+    pub(crate) from: End,
+    pub(crate) segment: Segment,
+    pub(crate) action: PathAction,
 }
 
 type Impairment = Box<dyn FnMut(&Trace) -> PathAction>;
 
-pub struct Pair {
-    pub now: Instant,
-    pub client: Endpoint,
-    pub server: Endpoint,
-    pub delay: Duration,
-    pub rate: Option<Rate>,
-    pub trace: Vec<Trace>,
-    pub events: Vec<(Instant, End, Event)>,
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
+    pub(crate) delay: Duration,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) trace: Vec<Trace>,
+    pub(crate) events: Vec<(Instant, End, Event)>,
     /// Whether the application reads received data at once.
-    pub reads: bool,
-    pub keeps_trace: bool,
+    pub(crate) reads: bool,
+    pub(crate) keeps_trace: bool,
     impairment: Impairment,
     free: [Instant; 2],
     flying: BTreeMap<(Instant, u64), (End, Segment)>,
     count: u64,
 }
 
-pub const CLIENT_ISS: Seq = Seq(u32::MAX - 5000);
-pub const SERVER_ISS: Seq = Seq(7_000_000);
+pub(crate) const CLIENT_ISS: Seq = Seq(u32::MAX - 5000);
+pub(crate) const SERVER_ISS: Seq = Seq(7_000_000);
 
 impl Pair {
-    pub fn new(client: Settings, server: Settings, delay: Duration) -> Self {
+    pub(crate) fn new(client: Settings, server: Settings, delay: Duration) -> Self {
         Pair {
             now: Instant::from_millis(1),
             client: Endpoint::connect(&Arc::new(client), Instant::from_millis(1), CLIENT_ISS),
@@ -148,7 +146,7 @@ impl Pair {
     }
 
     /// Two endpoints with the same settings, connected, with an empty trace.
-    pub fn connected(settings: Settings, delay: Duration) -> Self {
+    pub(crate) fn connected(settings: Settings, delay: Duration) -> Self {
         let mut pair = Pair::new(settings.clone(), settings, delay);
         pair.run_for(delay * 3 + ms(1));
         assert_eq!(pair.client.state(), State::Established);
@@ -158,12 +156,12 @@ impl Pair {
         pair
     }
 
-    pub fn impair(&mut self, impairment: impl FnMut(&Trace) -> PathAction + 'static) {
+    pub(crate) fn impair(&mut self, impairment: impl FnMut(&Trace) -> PathAction + 'static) {
         self.impairment = Box::new(impairment);
     }
 
     /// Delays the client's next data segment by so much more than the link does.
-    pub fn delay_next(&mut self, late: Duration) {
+    pub(crate) fn delay_next(&mut self, late: Duration) {
         let mut first = true;
         self.impair(move |trace| {
             let data = trace.from == End::Client && trace.segment.payload > 0;
@@ -173,7 +171,7 @@ impl Pair {
 
     /// Drops the first transmission of those of the client's data segments that have these numbers, from 0, among
     /// its first transmissions from now on.
-    pub fn drop_data(&mut self, numbers: &[u64]) {
+    pub(crate) fn drop_data(&mut self, numbers: &[u64]) {
         let numbers = numbers.to_vec();
         let mut next = None;
         let mut count = 0;
@@ -191,7 +189,7 @@ impl Pair {
         });
     }
 
-    pub fn end(&mut self, end: End) -> &mut Endpoint {
+    pub(crate) fn end(&mut self, end: End) -> &mut Endpoint {
         match end {
             End::Client => &mut self.client,
             End::Server => &mut self.server,
@@ -199,7 +197,7 @@ impl Pair {
     }
 
     /// Sends the segments of both endpoints and records their events.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         for end in [End::Client, End::Server] {
             loop {
                 let now = self.now;
@@ -249,7 +247,7 @@ impl Pair {
     }
 
     /// Processes the next arrival or timer, if it is due by `until`.
-    pub fn step(&mut self, until: Instant) -> bool {
+    pub(crate) fn step(&mut self, until: Instant) -> bool {
         self.flush();
         let arrival = self.flying.keys().next().map(|(at, _)| *at);
         let timer = |endpoint: &Endpoint| endpoint.next_wakeup().map(|(at, _)| at);
@@ -271,16 +269,16 @@ impl Pair {
         true
     }
 
-    pub fn run_until(&mut self, until: Instant) {
+    pub(crate) fn run_until(&mut self, until: Instant) {
         while self.step(until) {}
     }
 
-    pub fn run_for(&mut self, time: Duration) {
+    pub(crate) fn run_for(&mut self, time: Duration) {
         self.run_until(self.now + time);
     }
 
     /// Data segments that the client has sent, by number from the first byte and in segments of `MSS`, with the times.
-    pub fn data_sent(&self) -> Vec<(Instant, u32)> {
+    pub(crate) fn data_sent(&self) -> Vec<(Instant, u32)> {
         let first = CLIENT_ISS + 1;
         self.sent_by(End::Client)
             .filter(|trace| trace.segment.payload > 0)
@@ -288,12 +286,12 @@ impl Pair {
             .collect()
     }
 
-    pub fn sent_by(&self, end: End) -> impl Iterator<Item = &Trace> {
+    pub(crate) fn sent_by(&self, end: End) -> impl Iterator<Item = &Trace> {
         self.trace.iter().filter(move |trace| trace.from == end)
     }
 
     /// Pure acknowledgements sent by the server, as bytes acknowledged.
-    pub fn acks(&self) -> Vec<(Instant, u32)> {
+    pub(crate) fn acks(&self) -> Vec<(Instant, u32)> {
         let first = CLIENT_ISS + 1;
         self.sent_by(End::Server)
             .filter(|trace| trace.segment.flags.contains(TcpFlags::ACK) && trace.segment.payload == 0)

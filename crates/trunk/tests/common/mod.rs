@@ -1,7 +1,5 @@
 //! Packets and plans for the tests of the transmitter.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-
 use trunkline_packet::{Headers, Offload, TcpFlags, build};
 use trunkline_queue::{Item, Limits, Settings};
 use trunkline_trunk::{ClassSettings, LaneId, Offered, Packet, Poll, Protocol, Rule, Transmitter, TrunkPlan};

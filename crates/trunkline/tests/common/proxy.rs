@@ -1,7 +1,5 @@
 //! A proxy between a client and a server; in namespaces.
 
-#![allow(dead_code, reason = "each test that is made of this uses a part of it")]
-
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -13,7 +13,7 @@ use trunkline_testbed::link::{Direction, DuplexSettings, End, LinkError, LinkHan
 use trunkline_testbed::namespace::{Host, HostError, veth};
 use trunkline_units::Rate;
 
-use crate::step::{Site, Ways};
+use super::step::{Site, Ways};
 
 pub(crate) const TUN: &str = "trunk";
 /// The host behind the hub, whose connections the hub's proxy treats.

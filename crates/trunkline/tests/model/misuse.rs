@@ -7,11 +7,11 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use trunkline_netlink::{Family, PacketFilter};
 
+use super::hosts::{LAN, NOWHERE};
+use super::step::{Abuse, Damage, Site};
+use super::traffic;
+use super::world::{World, text};
 use crate::common::proxy::{forge_syn, raw_socket};
-use crate::hosts::{LAN, NOWHERE};
-use crate::step::{Abuse, Damage, Site};
-use crate::traffic;
-use crate::world::{World, text};
 
 const DEVICE: &str = "tl-proxy";
 /// `protocol` of the proxy's rules.

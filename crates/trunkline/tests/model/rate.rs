@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::namespace::Host;
 
+use super::hosts::{LAN, MBIT};
+use super::step::Site;
+use super::traffic;
+use super::world::World;
 use crate::common::stream::{Outcome, stream};
-use crate::hosts::{LAN, MBIT};
-use crate::step::Site;
-use crate::traffic;
-use crate::world::World;
 
 const BYTES: u64 = 1_000_000;
 /// What a transfer must get of the rate of the lines.

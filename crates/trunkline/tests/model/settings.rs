@@ -7,7 +7,7 @@ use std::path::Path;
 use trunkline_gateway::config::Config;
 use trunkline_units::Rng;
 
-use crate::step::Site;
+use super::step::Site;
 
 /// A key, or some that only make sense together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

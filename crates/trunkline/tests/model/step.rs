@@ -2,7 +2,7 @@
 
 use trunkline_units::Rng;
 
-use crate::settings::{KEYS, Key};
+use super::settings::{KEYS, Key};
 
 /// A site with a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

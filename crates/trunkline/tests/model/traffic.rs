@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use trunkline_testbed::namespace::{Host, Task};
 
-use crate::step::Site;
+use super::step::Site;
 
 const PORT: u16 = 7000;
 

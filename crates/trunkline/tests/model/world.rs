@@ -15,14 +15,14 @@ use trunkline_service::control;
 use trunkline_status::{Answer, LaneState, Request, Status};
 use trunkline_testbed::namespace::Process;
 
+use super::counters::{self, Counters};
+use super::hosts::{Hosts, within};
+use super::rate::Slowest;
+use super::settings::{Key, Proxy, Settings};
+use super::step::{Caller, Client, Longer, Site, Step};
+use super::traffic::{self, Datagrams};
 use crate::common::site::{Directory, PROGRAM};
 use crate::common::stream::{Outcome, stream};
-use crate::counters::{self, Counters};
-use crate::hosts::{Hosts, within};
-use crate::rate::Slowest;
-use crate::settings::{Key, Proxy, Settings};
-use crate::step::{Caller, Client, Longer, Site, Step};
-use crate::traffic::{self, Datagrams};
 
 /// Shards of every site.
 const SHARDS: u16 = 2;

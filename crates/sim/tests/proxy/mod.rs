@@ -3,8 +3,6 @@
 mod figure_3;
 mod path_tail;
 mod scene;
-#[path = "../common/shared.rs"]
-mod shared;
 mod windows;
 
 use std::time::Duration;
@@ -15,7 +13,7 @@ use trunkline_tcp::{Preset, Settings, State, Timers};
 use trunkline_units::Rate;
 use trunkline_workload::{Distribution, Pattern, TransferState};
 
-use crate::scene::*;
+use scene::*;
 
 #[test]
 fn every_byte_arrives_in_both_directions_with_loss_on_both_sides() {

@@ -19,14 +19,12 @@
 //! the shortest is printed. Longer runs, of so many sequences or for so long:
 //!
 //! ```text
-//! TRUNKLINE_MODEL_SEED=100 TRUNKLINE_MODEL_RUNS=50 TRUNKLINE_MODEL_STEPS=40 cargo test -p trunkline --test model -- --nocapture
-//! TRUNKLINE_MODEL_SEED=100 TRUNKLINE_MODEL_MINUTES=60 cargo test -p trunkline --test model -- --nocapture
+//! TRUNKLINE_MODEL_SEED=100 TRUNKLINE_MODEL_RUNS=50 TRUNKLINE_MODEL_STEPS=40 cargo test -p trunkline --test all model:: -- --nocapture
+//! TRUNKLINE_MODEL_SEED=100 TRUNKLINE_MODEL_MINUTES=60 cargo test -p trunkline --test all model:: -- --nocapture
 //! ```
 //!
 //! `TRUNKLINE_MODEL_WITHOUT=BounceTun,Move` leaves steps of these names out, to look behind a defect that is known.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod counters;
 mod hosts;
 mod misuse;

@@ -1,0 +1,6 @@
+//! All tests of this crate that use it from outside, in one program: each further program is one more to build and to link.
+
+mod documentation;
+mod examples;
+mod fuzz_corpus;
+mod privilege;

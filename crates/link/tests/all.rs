@@ -1,0 +1,4 @@
+//! All tests of this crate that use it from outside, in one program: each further program is one more to build and to link.
+
+mod polled;
+mod settings;
