@@ -3,10 +3,13 @@
 //!
 //! Outside a checkout, or without git, it is the version number alone. It is asked again when what is checked out changes, or the
 //! sources that results come of, and not otherwise.
+//!
+//! It also embeds the experiments of the papers, so that whatever is installed has them.
 
-use std::env;
-use std::path::Path;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs, io};
 
 /// The crates that results come of: this one and those below it.
 const SOURCES: [&str; 17] = [
@@ -29,11 +32,47 @@ const SOURCES: [&str; 17] = [
     "../units",
 ];
 
-fn main() {
+fn main() -> io::Result<()> {
     let number = env!("CARGO_PKG_VERSION");
     println!("cargo::rerun-if-changed=build.rs");
     let version = commit().map_or_else(|| number.to_owned(), |commit| format!("{number}+{commit}"));
     println!("cargo::rustc-env=TRUNKLINE_LAB_VERSION={version}");
+    embed()
+}
+
+fn embed() -> io::Result<()> {
+    let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").canonicalize()?;
+    println!("cargo::rerun-if-changed={}", experiments.display());
+    let mut files = Vec::new();
+    collect(&experiments, &mut files)?;
+    files.sort();
+    let mut code = String::from("&[\n");
+    for file in files {
+        let name = file.strip_prefix(&experiments).unwrap_or(&file);
+        let name = Path::new("experiments").join(name);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            code,
+            "    ({:?}, include_str!({:?})),",
+            name.display().to_string(),
+            file.display().to_string()
+        );
+    }
+    code.push_str("]\n");
+    let out = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
+    fs::write(PathBuf::from(out).join("experiments.rs"), code)
+}
+
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// `7382af4`, or `7382af4-dirty` where a source is not as it was committed; none if this is no checkout.

@@ -13,6 +13,7 @@ pub mod advise;
 pub mod agree;
 pub mod campaign;
 pub mod document;
+pub mod embedded;
 pub mod experiment;
 pub mod explain;
 pub mod import;

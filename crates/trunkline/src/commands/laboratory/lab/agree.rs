@@ -9,11 +9,12 @@ use trunkline_lab::agree::{self, Agreement};
 use trunkline_lab::document::Document;
 
 use super::run::{campaign, print_failures, studies};
-use super::{Errors, open, ready};
+use super::{Errors, ready};
 use crate::cli::laboratory::AgreeArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
 use crate::output::print;
+use trunkline_lab::embedded::open;
 
 /// The page of the comparison, and the same as Markdown and as JSON.
 const FILES: [&str; 3] = ["agree.html", "agree.md", "agree.json"];

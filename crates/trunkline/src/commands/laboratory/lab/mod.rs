@@ -22,7 +22,8 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use trunkline_engine::Engine;
-use trunkline_lab::document::{Document, Mistake, Mistakes};
+use trunkline_lab::document::{Document, Mistakes};
+use trunkline_lab::embedded::open;
 use trunkline_lab::number::count;
 use trunkline_lab::report::ReportError;
 use trunkline_lab::results::Point;
@@ -99,34 +100,6 @@ fn ready(engine: &Engine) -> Result<Engine, Failure> {
 fn named(point: &Point) -> String {
     let values: Vec<_> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
     values.join(", ")
-}
-
-/// Reads an experiment: a file, or an embedded one by its id.
-fn open(path: &Path) -> Result<Document, Mistakes> {
-    let embedded = if path.exists() { None } else { path.to_str().and_then(papers::embedded) };
-    if embedded.is_none() && !path.exists() {
-        return Err(unknown(path));
-    }
-    embedded.map_or_else(|| Document::read(path), Ok)
-}
-
-/// There is neither a file nor an experiment of this name.
-fn unknown(path: &Path) -> Mistakes {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let meant = did_you_mean(&papers::near(&stem));
-    Mistakes(vec![Mistake {
-        file: path.display().to_string(),
-        place: None,
-        key: String::new(),
-        problem: format!("there is no such file, and no experiment has this id{meant}"),
-        allowed: Some("a file, or the id of an experiment that comes with the program".to_owned()),
-        origin: None,
-    }])
-}
-
-/// `, did you mean this or that?`; nothing if nothing is near.
-fn did_you_mean(near: &[String]) -> String {
-    if near.is_empty() { String::new() } else { format!(", did you mean {}?", near.join(" or ")) }
 }
 
 impl Changes {

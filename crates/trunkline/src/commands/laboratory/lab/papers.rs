@@ -1,17 +1,15 @@
-//! The experiments that are embedded in the program, and `lab papers`, which runs those of papers.
+//! `lab papers`: runs the experiments of papers that are embedded in the program.
 
 use std::thread::available_parallelism;
 
 use trunkline_lab::document::Document;
+use trunkline_lab::embedded::{self, did_you_mean, names};
 
 use super::run::run_all;
-use super::{Errors, did_you_mean, verdicts};
+use super::{Errors, verdicts};
 use crate::cli::laboratory::PapersArguments;
 use crate::failure::Failure;
 use crate::output::print;
-
-/// Every experiment under `experiments/`: its path and its text.
-const EXPERIMENTS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
 pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
     let engine = &arguments.on.engine();
@@ -33,30 +31,10 @@ pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
     if execution.json { Ok(()) } else { print(&verdicts::by_paper(&entries)) }
 }
 
-/// The embedded experiment with this id or alias.
-pub(crate) fn embedded(name: &str) -> Option<Document> {
-    let mut all = EXPERIMENTS.iter().filter_map(|(path, text)| Document::parse(path, text).ok());
-    all.find(|document| names(document).any(|known| known == name))
-}
-
-/// The id of an experiment, and its aliases.
-fn names(document: &Document) -> impl Iterator<Item = &str> {
-    let experiment = document.experiment();
-    std::iter::once(&experiment.id).chain(&experiment.aliases).map(String::as_str)
-}
-
-/// The embedded experiments whose names are near to this one.
-pub(super) fn near(name: &str) -> Vec<String> {
-    let all: Vec<Document> =
-        EXPERIMENTS.iter().filter_map(|(path, text)| Document::parse(path, text).ok()).collect();
-    trunkline_schema::near(name, all.iter().flat_map(names))
-}
-
 /// The experiments that belong to a paper.
 pub(super) fn all(errors: &mut Errors) -> Vec<Document> {
-    EXPERIMENTS
-        .iter()
-        .filter_map(|(path, text)| errors.check(Document::parse(path, text)))
+    embedded::all()
+        .filter_map(|document| errors.check(document))
         .filter(|document| document.experiment().paper.is_some())
         .collect()
 }

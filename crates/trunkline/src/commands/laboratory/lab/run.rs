@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use trunkline_engine::Engine;
 use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
 use trunkline_lab::document::{Document, Mistakes};
+use trunkline_lab::embedded::open;
 use trunkline_lab::number;
 use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE};
 use trunkline_lab::results::Point;
@@ -13,7 +14,7 @@ use trunkline_lab::store::Begin;
 use trunkline_testbed::traffic::Stop;
 
 use super::progress::Bar;
-use super::{Errors, failure, jobs, named, open, ready, report, verdicts};
+use super::{Errors, failure, jobs, named, ready, report, verdicts};
 use crate::cli::laboratory::{Execution, RunArguments};
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
