@@ -21,6 +21,7 @@ pub(crate) enum Algorithm {
     Compound(Box<Compound>),
     Vegas(Box<Vegas>),
     Bbr(Box<Bbr>),
+    Held,
 }
 
 impl Algorithm {
@@ -32,6 +33,7 @@ impl Algorithm {
             CongestionAlgorithm::Compound => Algorithm::Compound(Box::default()),
             CongestionAlgorithm::Vegas => Algorithm::Vegas(Box::default()),
             CongestionAlgorithm::Bbr => Algorithm::Bbr(Box::new(Bbr::new(initial_window))),
+            CongestionAlgorithm::Held => Algorithm::Held,
         }
     }
 
@@ -45,7 +47,7 @@ impl Algorithm {
     /// Updates the state by an acknowledgement, before the window grows. A delay-based algorithm may leave slow start.
     pub(crate) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         match self {
-            Algorithm::Reno | Algorithm::Bic(_) => {}
+            Algorithm::Reno | Algorithm::Bic(_) | Algorithm::Held => {}
             Algorithm::Cubic(cubic) => cubic.observe(ack),
             Algorithm::Compound(compound) => compound.observe(ack),
             Algorithm::Vegas(vegas) => vegas.observe(window, ack),
@@ -57,7 +59,7 @@ impl Algorithm {
     #[inline]
     pub(crate) fn prefetch(&self, load: impl Fn(Region)) {
         match self {
-            Algorithm::Reno => {}
+            Algorithm::Reno | Algorithm::Held => {}
             Algorithm::Bic(bic) => load(Region::of(&**bic)),
             Algorithm::Cubic(cubic) => load(Region::of(&**cubic)),
             Algorithm::Compound(compound) => load(Region::of(&**compound)),
@@ -90,6 +92,7 @@ impl Algorithm {
             Algorithm::Compound(compound) => compound.on_congestion_avoidance(window, ack, acked),
             Algorithm::Vegas(vegas) => vegas.on_congestion_avoidance(window, acked),
             Algorithm::Bbr(bbr) => bbr.set_window(window, ack),
+            Algorithm::Held => {}
         }
     }
 
@@ -115,12 +118,14 @@ impl Algorithm {
             Algorithm::Cubic(cubic) => cubic.reduce(window, signal),
             Algorithm::Compound(compound) => compound.reduce(window, in_flight, signal),
             Algorithm::Bbr(bbr) => bbr.reduce(window),
+            // The window that was set is where a recovery ends, and where slow start ends after a timeout.
+            Algorithm::Held => window.ssthresh,
         }
     }
 
     pub(crate) fn undo(&mut self) {
         match self {
-            Algorithm::Reno | Algorithm::Vegas(_) | Algorithm::Bbr(_) => {}
+            Algorithm::Reno | Algorithm::Vegas(_) | Algorithm::Bbr(_) | Algorithm::Held => {}
             Algorithm::Bic(bic) => bic.undo(),
             Algorithm::Cubic(cubic) => cubic.undo(),
             Algorithm::Compound(compound) => compound.undo(),

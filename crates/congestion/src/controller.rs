@@ -87,6 +87,18 @@ impl Congestion {
         if self.models_path() {
             self.window.ssthresh = u32::MAX;
         }
+        if matches!(self.algorithm, Algorithm::Held) {
+            self.hold(self.window.cwnd);
+        }
+    }
+
+    /// Sets the window of [`CongestionAlgorithm::Held`], bytes; without effect on others. Acknowledgements and losses leave it as it is. A
+    /// timeout leaves one segment, from which slow start leads back to it.
+    pub fn hold(&mut self, cwnd: u32) {
+        if matches!(self.algorithm, Algorithm::Held) {
+            self.window.set(cwnd);
+            self.window.set_ssthresh(self.window.cwnd);
+        }
     }
 
     /// Changes the bytes of data in a segment.

@@ -35,7 +35,7 @@ impl UnknownName {
 }
 
 impl CongestionAlgorithm {
-    /// All of them.
+    /// All that files can name.
     pub const ALL: [CongestionAlgorithm; 8] = [
         CongestionAlgorithm::Reno,
         CongestionAlgorithm::Bic(BicVersion::Linux),
@@ -58,6 +58,7 @@ impl CongestionAlgorithm {
             CongestionAlgorithm::Compound => "compound",
             CongestionAlgorithm::Vegas => "vegas",
             CongestionAlgorithm::Bbr => "bbr",
+            CongestionAlgorithm::Held => "held",
         }
     }
 }

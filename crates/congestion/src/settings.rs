@@ -16,6 +16,9 @@ pub enum CongestionAlgorithm {
     /// Based on a model of the path, its bandwidth and its round-trip time (Cardwell et al. 2016; version 1). Its startup
     /// replaces slow start.
     Bbr,
+    /// None: the window is what its owner sets ([`Congestion::hold`](crate::Congestion::hold)), such as an agent that learns. No
+    /// file can ask for it.
+    Held,
 }
 
 /// BIC differs from year to year. docs/models/bic.md has the source of each version.

@@ -18,6 +18,7 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+pub use sim::session::Session;
 use thiserror::Error;
 use trunkline_sim::SettingsError;
 pub use trunkline_testbed::kernel::release as kernel_release;

@@ -260,17 +260,22 @@ impl<T: Payload> Link<T> {
 
     /// Makes the change that is due, and sets the timer for the next.
     pub fn change(&mut self, now: Instant, owner: &mut impl Owner<T>) {
-        match self.schedule.take() {
-            Some(LinkChange::Rate(rate)) => self.set_rate(now, rate, owner),
-            Some(LinkChange::Delay(delay)) => self.delay = delay,
-            Some(LinkChange::Impairments(settings)) => {
-                if let Some(impairer) = &mut self.impairer {
-                    impairer.set(settings);
-                }
-            }
-            None => {}
+        if let Some(change) = self.schedule.take() {
+            self.apply(now, change, owner);
         }
         self.start(now, owner);
+    }
+
+    /// Makes a change now, beside those of its settings.
+    pub fn apply(&mut self, now: Instant, change: LinkChange, owner: &mut impl Owner<T>) {
+        match change {
+            LinkChange::Rate(rate) => self.set_rate(now, rate, owner),
+            LinkChange::Delay(delay) => self.delay = delay,
+            LinkChange::Impairments(settings) => match &mut self.impairer {
+                Some(impairer) => impairer.set(settings),
+                None => self.impairer = Some(Box::new(Impairer::new(settings, self.seed))),
+            },
+        }
     }
 
     /// Changes the rate, for packets that are sent from now on.

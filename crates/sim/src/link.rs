@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_link::{Arrival, Link as Machine, LinkSettings, Owner, Payload, Timer};
+use trunkline_link::{Arrival, Link as Machine, LinkChange, LinkSettings, Owner, Payload, Timer};
 use trunkline_queue::DropReason;
 use trunkline_units::{Instant, Rng};
 
@@ -111,6 +111,11 @@ impl Link {
     /// Makes the change that is due, and asks to be called for the next.
     pub(crate) fn change(&mut self, now: Instant, id: LinkId, agenda: &mut Agenda) {
         self.machine.change(now, &mut Places { id, now, agenda, captures: &mut self.captures });
+    }
+
+    /// Makes a change now.
+    pub(crate) fn apply(&mut self, now: Instant, id: LinkId, change: LinkChange, agenda: &mut Agenda) {
+        self.machine.apply(now, change, &mut Places { id, now, agenda, captures: &mut self.captures });
     }
 
     pub(crate) fn capture(&mut self, capture: Capture) {

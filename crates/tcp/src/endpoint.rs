@@ -205,6 +205,13 @@ impl Endpoint {
         }
     }
 
+    /// Sets the window of a sender whose window is [held](CongestionAlgorithm::Held), bytes; without effect on others.
+    pub fn hold_window(&mut self, cwnd: u32) {
+        if let SendHalf::Active(sender) = &mut self.sending {
+            sender.congestion.hold(cwnd);
+        }
+    }
+
     /// Runs the timers that are due. A call at any other time has no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.slots.pacing <= now {

@@ -24,6 +24,8 @@ use crate::scenario::{End, Load, Scenario};
 use samples::Samples;
 use series::Series;
 
+pub(crate) use series::Columns;
+
 pub(super) use counters::{ClassCounters, Counters, LinkCounters, SourceCounters, Transfer, TrunkCounters};
 
 /// A network that an engine runs. Parts are named by their places in the scenario; `side` 0 is there, or the first gateway; 1 is back,

@@ -26,9 +26,9 @@ pub(crate) fn capture(
     let failed = |error: io::Error| EngineError::Machine(format!("cannot write the capture: {error}"));
     let about = (captured.program, captured.comments);
     built.network.capture_links(&links, about, captured.out).map_err(failed)?;
-    let mut run = Run { built, stop };
+    let mut run = Run { built: &mut built, stop };
     let outcome = measure(scenario, &mut run, Control::unwatched(stop).watch)?;
-    run.built.network.finish_captures().map_err(failed)?;
+    built.network.finish_captures().map_err(failed)?;
     Ok(outcome)
 }
 

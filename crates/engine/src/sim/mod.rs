@@ -2,6 +2,7 @@
 
 mod build;
 mod capture;
+pub(crate) mod session;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,7 +26,7 @@ const EVENTS_BETWEEN_LOOKS: u32 = 4096;
 
 /// A run that goes on.
 struct Run<'a> {
-    built: Built,
+    built: &'a mut Built,
     stop: &'a AtomicBool,
 }
 
@@ -56,8 +57,8 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
 
 pub(super) fn run(scenario: &Scenario, seed: u64, control: Control<'_>) -> Result<Outcome, EngineError> {
     check(scenario)?;
-    let built = build(scenario, seed)?;
-    measure(scenario, &mut Run { built, stop: control.stop }, control.watch)
+    let mut built = build(scenario, seed)?;
+    measure(scenario, &mut Run { built: &mut built, stop: control.stop }, control.watch)
 }
 
 pub(super) use capture::capture;
@@ -125,7 +126,7 @@ impl Network for Run<'_> {
     fn counters(&mut self) -> Result<Counters, EngineError> {
         let trunks = (0..self.built.trunks.len()).map(|trunk| [self.trunk(trunk, 0), self.trunk(trunk, 1)]);
         let trunks = trunks.collect();
-        let Built { network, nodes, proxies, links, sources, .. } = &self.built;
+        let Built { network, nodes, proxies, links, sources, .. } = &*self.built;
         let at = network.now();
         let link = |id| {
             let link = network.link_state(id);

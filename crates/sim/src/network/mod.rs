@@ -4,9 +4,11 @@
 //! - `routing`: finds the shortest paths.
 //! - `run`: the event loop.
 //! - `stuck`: what an error says of a part that keeps time from going on.
+//! - `control`: what an owner changes while it runs.
 //! - `report`: reads the state of every part, and captures packets.
 
 mod build;
+mod control;
 mod report;
 mod routing;
 mod run;

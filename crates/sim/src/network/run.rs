@@ -27,7 +27,7 @@ pub enum Ran {
 }
 
 impl Network {
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.find_routes();
         self.trunks.begin(&mut self.net);
         let (links, sources) = self.begun;

@@ -1,0 +1,152 @@
+//! A run of the simulator in steps: its owner looks at it and changes it in between.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use trunkline_link::{LinkChange, Loss};
+use trunkline_units::{Instant, Rate};
+
+use super::build::{Built, build};
+use super::{EVENTS_BETWEEN_LOOKS, Ran, Run, check};
+use crate::EngineError;
+use crate::measure::Columns;
+use crate::scenario::Scenario;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// A run in steps. As long as its owner only looks, what happens is what happens in a run in one go, to the bit.
+pub struct Session {
+    scenario: Scenario,
+    built: Built,
+    columns: Columns,
+}
+
+impl Session {
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// The simulator cannot carry it out.
+    pub fn new(scenario: Scenario, seed: u64) -> Result<Self, EngineError> {
+        check(&scenario)?;
+        let built = build(&scenario, seed)?;
+        Ok(Session { scenario, built, columns: Columns::default() })
+    }
+
+    /// What is run.
+    pub const fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Time since the start.
+    pub fn now(&self) -> Duration {
+        self.built.network.now().saturating_since(Instant::ZERO)
+    }
+
+    /// Runs all events up to a time, also beyond the scenario's duration.
+    ///
+    /// # Errors
+    /// [`EngineError::Stopped`] if `stop` was set meanwhile; the run can be gone on with.
+    pub fn run_until(&mut self, at: Duration, stop: &AtomicBool) -> Result<(), EngineError> {
+        while self.built.network.run_some(&[], Instant::ZERO + at, EVENTS_BETWEEN_LOOKS) == Ran::On {
+            if stop.load(Ordering::Relaxed) {
+                return Err(EngineError::Stopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a value to those that [`Session::read`] reads, by a name of a series (docs/metrics.md).
+    ///
+    /// # Errors
+    /// The scenario has none of this name.
+    pub fn watch(&mut self, name: &str) -> Result<(), EngineError> {
+        if self.columns.add(&self.scenario, name) {
+            return Ok(());
+        }
+        let part = |names: Vec<&str>| names.join(", ");
+        let links = part(self.scenario.links.iter().map(|link| link.name.as_str()).collect());
+        let traffic = part(self.scenario.traffic.iter().map(|traffic| traffic.name.as_str()).collect());
+        Err(EngineError::Misfit {
+            part: format!("{name:?}"),
+            problem: format!(
+                "is nothing that can be recorded here; allowed: names of series, such as LINK.queue.packets, GROUP.goodput or \
+                 TRAFFIC.0.cwnd (links: {links}; traffic: {traffic})"
+            ),
+        })
+    }
+
+    /// A value of each name that is watched, in that order. Of what is counted, such as a goodput, it is of the time since the last
+    /// reading.
+    pub fn read(&mut self) -> Vec<Option<f64>> {
+        let mut run = Run { built: &mut self.built, stop: &NEVER };
+        self.columns.next(&mut run).map(|(_, value)| value).collect()
+    }
+
+    /// A fingerprint of all that has happened.
+    pub fn digest(&self) -> String {
+        self.built.network.digest().to_string()
+    }
+
+    /// Changes the rate of one way of a link, from the next packet on.
+    ///
+    /// # Errors
+    /// There is no such link. So it is with the others.
+    pub fn set_rate(&mut self, link: &str, rate: Rate) -> Result<(), EngineError> {
+        self.change(link, |_| LinkChange::Rate(rate))
+    }
+
+    /// Changes the delay of one way of a link.
+    pub fn set_delay(&mut self, link: &str, delay: Duration) -> Result<(), EngineError> {
+        self.change(link, |_| LinkChange::Delay(delay))
+    }
+
+    /// Has one way of a link lose packets independently of each other with this probability. Its other impairments are those of the
+    /// scenario.
+    pub fn set_loss(&mut self, link: &str, loss: f64) -> Result<(), EngineError> {
+        self.change(link, |settings| {
+            LinkChange::Impairments(trunkline_link::Impairments {
+                loss: Loss::Uniform(loss),
+                ..settings.impairments
+            })
+        })
+    }
+
+    /// Sets the window of a sender of TCP, bytes, until the next call: its congestion control no longer does. `false` if the user has no
+    /// connection now.
+    ///
+    /// # Errors
+    /// There is no such traffic, or it has no such user.
+    pub fn hold_window(&mut self, traffic: &str, user: u32, window: u32) -> Result<bool, EngineError> {
+        let names = || self.scenario.traffic.iter().map(|traffic| traffic.name.as_str());
+        let place =
+            names().position(|name| name == traffic).ok_or_else(|| unknown(traffic, "traffic", names()))?;
+        let source = self.built.sources[place];
+        let users = self.built.network.users(source);
+        if user >= users {
+            return Err(EngineError::Misfit {
+                part: format!("traffic.{traffic}"),
+                problem: format!("has no user {user}; allowed: below {users}"),
+            });
+        }
+        Ok(self.built.network.hold_window(source, user, window))
+    }
+
+    /// `NAME` is a link there, `NAME.back` the same back.
+    fn change(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&trunkline_link::LinkSettings) -> LinkChange,
+    ) -> Result<(), EngineError> {
+        let names = || self.scenario.links.iter().map(|link| link.name.as_str());
+        let (of, side) = name.strip_suffix(".back").map_or((name, 0), |of| (of, 1));
+        let place = names().position(|name| name == of).ok_or_else(|| unknown(name, "link", names()))?;
+        let change = change(&self.scenario.links[place].ways[side]);
+        self.built.network.change_link(self.built.links[place][side], change);
+        Ok(())
+    }
+}
+
+fn unknown<'a>(name: &str, what: &str, all: impl Iterator<Item = &'a str>) -> EngineError {
+    let all = all.collect::<Vec<_>>().join(", ");
+    EngineError::Misfit { part: format!("{name:?}"), problem: format!("is no {what}; allowed: {all}") }
+}
