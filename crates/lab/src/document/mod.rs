@@ -59,14 +59,22 @@ impl Document {
     /// what is there at every point: nothing would come of it.
     pub fn set(&mut self, path: &str, value: &str) -> Result<(), Mistakes> {
         let origin = format!("--set {path}={value}");
+        let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
+        self.put(path, &value, &origin)
+    }
+
+    /// The same with a value; `origin` says in messages where it comes from.
+    ///
+    /// # Errors
+    /// As [`Document::set`].
+    pub fn put(&mut self, path: &str, value: &Value, origin: &str) -> Result<(), Mistakes> {
         let paths = expand(path, &self.tree).unwrap_or_default();
         if let Some((axis, values)) = plan::swept(&self.experiment, &self.tree, &paths) {
             let problem = format!("{path} is swept by axis {axis}");
             let allowed = Some(format!("a path that no axis sets, or {values}"));
-            return Err(self.told(vec![Finding { path: KeyPath::default(), problem, allowed }], &origin));
+            return Err(self.told(vec![Finding { path: KeyPath::default(), problem, allowed }], origin));
         }
-        let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
-        self.change(&[(path, &value)], &origin)
+        self.change(&[(path, value)], origin)
     }
 
     /// Makes it what its `[quick]` says.

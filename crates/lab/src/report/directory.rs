@@ -11,9 +11,11 @@ use super::{
 use crate::VERSION;
 use crate::campaign::settle;
 use crate::document::{Document, Mistakes};
+use crate::experiment::Experiment;
 use crate::explain::{self, Explanation};
-use crate::results::{Run, SETTING_AXIS};
+use crate::results::{PointResult, Run, SETTING_AXIS};
 use crate::store::{Directory, StoreError, replace};
+use crate::verdict::Judgement;
 
 /// Why there is no report.
 #[derive(Debug, Error)]
@@ -37,24 +39,56 @@ const FILES: [&str; 7] = [
     MARKDOWN,
 ];
 
+/// What an experiment was and what came of it.
+#[derive(Debug)]
+pub struct Answers {
+    /// The experiment as it ran.
+    pub experiment: Experiment,
+    /// A result for each point that has a run.
+    pub results: Vec<PointResult>,
+    /// The runs that they are of, in the sweep's order.
+    pub runs: Vec<Run>,
+    /// How what is said of them came out.
+    pub judgement: Judgement,
+    /// Its page.
+    pub page: String,
+}
+
+/// Reads the results of an experiment, all of them or those that are there.
+///
+/// # Errors
+/// They cannot be read.
+pub fn read(directory: &Directory) -> Result<Answers, ReportError> {
+    with(directory, |material| {
+        Ok(Answers {
+            experiment: material.experiment.clone(),
+            results: material.results.to_vec(),
+            runs: material.runs.to_vec(),
+            judgement: material.judgement.clone(),
+            page: report(material).page_html(),
+        })
+    })
+}
+
 /// Writes an experiment's page and its Markdown beside its results, and gives its line of the index.
 pub fn write(directory: &Directory) -> Result<Entry, ReportError> {
     with(directory, |material| {
         let report = report(material);
         directory.write(PAGE, report.page_html().as_bytes())?;
-        directory.write(MARKDOWN, report.markdown().as_bytes())
+        directory.write(MARKDOWN, report.markdown().as_bytes())?;
+        Ok(Entry::of(material))
     })
 }
 
 /// An experiment's line of the index.
 pub fn entry(directory: &Directory) -> Result<Entry, ReportError> {
-    with(directory, |_| Ok(()))
+    with(directory, |material| Ok(Entry::of(material)))
 }
 
-fn with(
+fn with<T>(
     directory: &Directory,
-    write: impl FnOnce(&Material) -> Result<(), StoreError>,
-) -> Result<Entry, ReportError> {
+    make: impl FnOnce(&Material) -> Result<T, StoreError>,
+) -> Result<T, ReportError> {
     let text = directory.text()?;
     let name = directory.path().join(FILES[0]).display().to_string();
     let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
@@ -81,8 +115,7 @@ fn with(
         machine: machine.as_ref(),
         took: directory.took()?,
     };
-    write(&material)?;
-    Ok(Entry::of(&material))
+    Ok(make(&material)?)
 }
 
 /// A run of what the file chooses, as an ordinary one; none of another setting.

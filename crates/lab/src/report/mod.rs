@@ -28,7 +28,7 @@ mod tests;
 mod unit;
 
 pub use chart::{Along, Chart, Dot, Kind, Line, Text};
-pub use directory::{ReportError, answered, entry, write, write_explanation, write_index};
+pub use directory::{Answers, ReportError, answered, entry, read, write, write_explanation, write_index};
 pub use document::{Align, Document, fenced, plain, table};
 pub use explanation::{
     EXPLANATION_JSON, EXPLANATION_MARKDOWN, EXPLANATION_PAGE, explanation, robustness_word, set_up_counts,

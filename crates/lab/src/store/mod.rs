@@ -15,6 +15,7 @@
 //! one to resume knows that it is half written. All other files are written beside their place and then put there. Whoever
 //! writes holds a lock on the directory.
 
+mod arrow;
 mod columns;
 mod error;
 mod export;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use arrow::{Batches, Tables};
 pub use error::StoreError;
 pub use format::Format;
 pub use journal::{Begin, Hold, Identity, Journal, is_taken};

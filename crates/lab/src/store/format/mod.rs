@@ -13,7 +13,7 @@ use super::StoreError;
 use super::columns::Table;
 
 /// The key of a file's metadata under which the units are: a JSON object of columns and what they are in.
-const UNITS: &str = "units";
+pub(super) const UNITS: &str = "units";
 
 /// The format of a file with a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl FromStr for Format {
 }
 
 /// The units of a table's columns, as a file's metadata has them.
-fn units(table: &Table) -> String {
+pub(super) fn units(table: &Table) -> String {
     // Texts as keys and values: there is nothing in it that JSON does not know.
     serde_json::to_string(&table.units()).unwrap_or_default()
 }
