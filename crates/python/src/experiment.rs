@@ -1,0 +1,156 @@
+//! Experiments as objects.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict};
+use trunkline_lab::document::Document;
+use trunkline_lab::embedded;
+use trunkline_lab::results::Point;
+
+use crate::error::mistaken;
+use crate::results::Results;
+use crate::run::run;
+use crate::value;
+
+/// An experiment: a network, what is sent over it, what varies, and what is asked (docs/experiments.md). It does not change: what sets
+/// something gives another one.
+#[pyclass(frozen, module = "trunkline")]
+#[derive(Clone)]
+pub(crate) struct Experiment(pub(crate) Document);
+
+impl Experiment {
+    fn changed(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut Document) -> Result<(), trunkline_lab::document::Mistakes>,
+    ) -> PyResult<Experiment> {
+        let mut document = self.0.clone();
+        change(&mut document).map_err(|mistakes| mistaken(py, &mistakes))?;
+        Ok(Experiment(document))
+    }
+}
+
+#[pymethods]
+impl Experiment {
+    /// Reads a file, or an experiment that comes with Trunkline by its id, such as `lee2002-table2`.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Experiment> {
+        embedded::open(&path).map(Experiment).map_err(|mistakes| mistaken(py, &mistakes))
+    }
+
+    /// Reads a text in TOML. The name is for messages.
+    #[staticmethod]
+    #[pyo3(signature = (text, name = "experiment.toml"))]
+    fn parse(py: Python<'_>, text: &str, name: &str) -> PyResult<Experiment> {
+        Document::parse(name, text).map(Experiment).map_err(|mistakes| mistaken(py, &mistakes))
+    }
+
+    /// The same of a dict with the keys of a file.
+    #[staticmethod]
+    fn from_dict(py: Python<'_>, experiment: &Bound<'_, PyDict>) -> PyResult<Experiment> {
+        Experiment::parse(py, &value::file(experiment)?, "dict")
+    }
+
+    /// The ids of the experiments that come with Trunkline.
+    #[staticmethod]
+    fn included() -> Vec<String> {
+        embedded::all().flatten().map(|document| document.experiment().id.clone()).collect()
+    }
+
+    /// Another experiment, with this value at a path: `exp.set("links.wan.rate", "20 Mbit/s")`. `*` in the path is every name there is.
+    fn set(&self, py: Python<'_>, path: &str, value: &Bound<'_, PyAny>) -> PyResult<Experiment> {
+        let value = value::value(path, value)?;
+        let origin = format!("set({path:?}, {value})");
+        self.changed(py, |document| document.put(path, &value, &origin))
+    }
+
+    /// Another one, as its `[quick]` says: fewer and shorter runs.
+    fn quick(&self, py: Python<'_>) -> PyResult<Experiment> {
+        self.changed(py, Document::quicken)
+    }
+
+    /// Another one, which takes the recordings of links that it names from a directory.
+    fn recordings(&self, py: Python<'_>, directory: PathBuf) -> PyResult<Experiment> {
+        self.changed(py, |document| document.use_recordings(Some(Path::new(&directory))))
+    }
+
+    /// Name of its results.
+    #[getter]
+    fn id(&self) -> &str {
+        &self.0.experiment().id
+    }
+
+    /// One line.
+    #[getter]
+    fn title(&self) -> &str {
+        &self.0.experiment().title
+    }
+
+    /// How long a run takes at the most, in seconds of its own time.
+    #[getter]
+    fn duration(&self) -> f64 {
+        self.0.experiment().duration.0.as_secs_f64()
+    }
+
+    /// Runs at each point, each with another seed.
+    #[getter]
+    fn runs(&self) -> u32 {
+        self.0.experiment().runs
+    }
+
+    /// The first seed.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.0.experiment().seed
+    }
+
+    /// Every point of its sweep, in order: for each axis, the name of its value there. Without a sweep there is one, which is empty.
+    fn points(&self, py: Python<'_>) -> PyResult<Vec<Point>> {
+        let planned = self.0.plan().map_err(|mistakes| mistaken(py, &mistakes))?;
+        Ok(planned.into_iter().map(|planned| planned.point).collect())
+    }
+
+    /// Checks everything that a run would. Raises ExperimentError with all that is wrong.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.plan().map(|_| ()).map_err(|mistakes| mistaken(py, &mistakes))
+    }
+
+    /// Runs all of its points with all of their seeds, in this process, while the interpreter is free.
+    ///
+    /// `jobs`: runs at a time (one for each CPU). `out`: a directory for the results, beside those of other experiments; without it they are
+    /// in memory alone. `begin`: what is done with results that are there already: `fresh` refuses, `resume` goes on with them, `force`
+    /// replaces them. `progress`: True shows it, in a terminal or a notebook; a callable gets runs that are done, all runs, and seconds that
+    /// are left or None. What it raises, and Ctrl-C, ends the run within 0.1 s; what has finished is kept in `out`.
+    ///
+    /// Raises ExperimentError with all that is wrong with the experiment, RunError if all runs failed or results cannot be written.
+    #[pyo3(signature = (*, jobs = None, out = None, begin = "fresh", progress = None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        jobs: Option<usize>,
+        out: Option<PathBuf>,
+        begin: &str,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Results> {
+        let progress = match progress {
+            Some(switch) if switch.is_instance_of::<PyBool>() => {
+                let shown = switch.is_truthy()?;
+                shown
+                    .then(|| py.import("trunkline._progress")?.getattr("Bar")?.call1((self.id(),)))
+                    .transpose()?
+            }
+            other => other,
+        };
+        run(self, py, jobs, out, begin, progress)
+    }
+
+    /// The experiment as a file, with all that was set.
+    fn to_toml(&self, py: Python<'_>) -> PyResult<String> {
+        self.0.to_toml().map_err(|mistakes| mistaken(py, &mistakes))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<trunkline.Experiment {}: {}>", self.id(), self.title())
+    }
+}

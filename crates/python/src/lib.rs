@@ -1,0 +1,33 @@
+//! The laboratory as a module of Python. What users import is `python/trunkline`; it adds to this what is easier to say in Python.
+
+mod error;
+mod experiment;
+mod results;
+mod run;
+mod simulation;
+mod table;
+mod value;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _trunkline {
+    use super::*;
+
+    #[pymodule_export]
+    use super::error::{ExperimentError, RunError};
+    #[pymodule_export]
+    use super::experiment::Experiment;
+    #[pymodule_export]
+    use super::results::{Claim, Results};
+    #[pymodule_export]
+    use super::simulation::Simulation;
+    #[pymodule_export]
+    use super::table::Table;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("VERSION", trunkline_lab::VERSION)
+    }
+}

@@ -1,0 +1,151 @@
+"""An environment of Gymnasium in which an agent is the congestion control of one sender.
+
+The sender is one flow of an experiment; everything else in its network (other flows with the algorithms of Linux, queues, trunks, links
+that vary) is as the experiment says, so an agent is compared with them where it was trained.
+
+    env = SenderEnv("dumbbell.toml", traffic="agent")
+    env = gymnasium.make("trunkline/Sender-v0", experiment="dumbbell.toml", traffic="agent")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from ._trunkline import Experiment, Simulation
+
+__all__ = ["Observed", "SenderEnv", "power"]
+
+Observation = NDArray[np.float32]
+
+#: The largest data segment of an Ethernet path, in bytes: windows are counted in these.
+SEGMENT = 1448.0
+#: For how long a connection may take to open, in seconds.
+OPENING = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What came of a step."""
+
+    #: Data that arrived, in bit/s.
+    goodput: float
+    #: Smoothed round-trip time of the sender, in seconds; 0 before the first sample.
+    rtt: float
+    #: The smallest of them in the episode, in seconds.
+    min_rtt: float
+    #: Segments that were sent again.
+    retransmissions: float
+    #: The window, in bytes.
+    window: float
+    #: Bytes in flight.
+    in_flight: float
+
+
+def power(seen: Observed) -> float:
+    """The logarithm of the goodput in Mbit/s over the round-trip time, relative to the smallest: Kleinrock's power."""
+    if seen.rtt <= 0.0:
+        return 0.0
+    rate = max(seen.goodput / 1e6, 1e-3)
+    return float(np.log(rate) - np.log(seen.rtt / seen.min_rtt))
+
+
+class SenderEnv(gymnasium.Env[Observation, Observation]):
+    """One sender of an experiment, which an agent gives a window.
+
+    Observation (float32): round-trip time over its minimum, round-trip time in s, goodput in Mbit/s, retransmitted segments, window in
+    segments, bytes in flight over the window.
+    Action: the logarithm to base 2 of the factor for the window, from -1 to 1.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(
+        self,
+        experiment: Experiment | str | os.PathLike[str],
+        traffic: str,
+        *,
+        user: int = 0,
+        step: float = 0.1,
+        point: dict[str, str] | None = None,
+        reward: Callable[[Observed], float] = power,
+        max_window: float = 1e9,
+    ) -> None:
+        """`traffic`: the source of the experiment that is the agent's, a long transfer over TCP, and `user` which of its flows. `step`: seconds
+        between two actions. `point`: of the sweep, the first if none is said. An episode is as long as the experiment."""
+        if step <= 0.0:
+            raise ValueError(f"step is {step}; allowed: seconds above 0")
+        self._experiment = experiment if isinstance(experiment, Experiment) else Experiment.load(experiment)
+        self._experiment.check()
+        self._traffic, self._user, self._step = traffic, user, step
+        self._point, self._reward, self._max_window = point, reward, max_window
+        quantities = ("goodput", "srtt", "retransmissions", "cwnd", "in_flight")
+        self._watch = [f"{traffic}.{user}.{quantity}" for quantity in quantities]
+        self._simulation: Simulation | None = None
+        self._end = self._experiment.duration
+        self.observation_space = gymnasium.spaces.Box(0.0, np.inf, (6,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    @property
+    def simulation(self) -> Simulation:
+        """The run of this episode: to look at it, or to change its links."""
+        if self._simulation is None:
+            raise RuntimeError("there is no episode yet; call reset() first")
+        return self._simulation
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """A new run, in which the agent has taken the sender over as soon as its connection is open."""
+        super().reset(seed=seed)
+        simulation = Simulation(
+            self._experiment, int(self.np_random.integers(1 << 32)), point=self._point, watch=self._watch
+        )
+        self._window = 10 * SEGMENT
+        while not simulation.set_window(self._traffic, self._window, self._user):
+            if simulation.now > OPENING:
+                raise RuntimeError(f"{self._traffic}.{self._user} has no connection after {OPENING} s")
+            simulation.run_for(0.01)
+        self._simulation, self._min_rtt = simulation, np.inf
+        # A round trip, so that there is something to see.
+        while simulation.now < OPENING:
+            simulation.run_for(self._step)
+            seen = self._look()
+            if seen.rtt > 0.0:
+                return self._observation(seen), {"time": simulation.now, "observed": seen}
+        raise RuntimeError(f"{self._traffic}.{self._user} has no round-trip time after {OPENING} s")
+
+    def step(self, action: Observation) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Sets the window and runs on for a step."""
+        simulation = self.simulation
+        factor = 2.0 ** min(max(float(action[0]), -1.0), 1.0)
+        self._window = min(max(self._window * factor, SEGMENT), self._max_window)
+        open_ = simulation.set_window(self._traffic, self._window, self._user)
+        simulation.run_for(self._step)
+        seen = self._look()
+        truncated = simulation.now >= self._end
+        info = {"time": simulation.now, "observed": seen}
+        return self._observation(seen), self._reward(seen), not open_, truncated, info
+
+    def _look(self) -> Observed:
+        goodput, rtt, retransmissions, window, in_flight = (value or 0.0 for value in self.simulation.read())
+        if rtt > 0.0:
+            self._min_rtt = min(self._min_rtt, rtt)
+        return Observed(goodput, rtt, self._min_rtt, retransmissions, window, in_flight)
+
+    def _observation(self, seen: Observed) -> Observation:
+        stretch = seen.rtt / seen.min_rtt if seen.rtt > 0.0 else 1.0
+        window = max(seen.window, 1.0)
+        return np.array(
+            [stretch, seen.rtt, seen.goodput / 1e6, seen.retransmissions, window / SEGMENT, seen.in_flight / window],
+            np.float32,
+        )
+
+
+gymnasium.register(id="trunkline/Sender-v0", entry_point="trunkline.gym:SenderEnv")
