@@ -10,6 +10,7 @@ Units are base units everywhere: seconds, bytes, bit/s, or 1 for shares and coun
 meanwhile. The same experiment and seed give the same results, to the bit, as ``trunkline lab run`` does.
 """
 
+from . import cluster
 from ._trunkline import VERSION, Claim, Experiment, ExperimentError, Results, RunError, Simulation, Table, __version__
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "Simulation",
     "Table",
     "__version__",
+    "cluster",
 ]

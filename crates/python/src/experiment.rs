@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
+use trunkline_engine::Engine;
+use trunkline_lab::campaign;
 use trunkline_lab::document::Document;
 use trunkline_lab::embedded;
 use trunkline_lab::results::Point;
 
 use crate::error::mistaken;
 use crate::results::Results;
-use crate::run::run;
+use crate::run::{Wanted, begin_of, run};
 use crate::value;
 
 /// An experiment: a network, what is sent over it, what varies, and what is asked (docs/experiments.md). It does not change: what sets
@@ -111,6 +114,13 @@ impl Experiment {
         Ok(planned.into_iter().map(|planned| planned.point).collect())
     }
 
+    /// An estimate of all of its runs: packets over links. A CPU simulates about a million of them in a second.
+    fn work(&self, py: Python<'_>) -> PyResult<f64> {
+        let planned = self.0.plan().map_err(|mistakes| mistaken(py, &mistakes))?;
+        let each: f64 = planned.iter().map(|planned| campaign::work(&planned.scenario, &Engine::Sim)).sum();
+        Ok(each * f64::from(self.runs()))
+    }
+
     /// Checks everything that a run would. Raises ExperimentError with all that is wrong.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.0.plan().map(|_| ()).map_err(|mistakes| mistaken(py, &mistakes))
@@ -123,14 +133,17 @@ impl Experiment {
     /// replaces them. `progress`: True shows it, in a terminal or a notebook; a callable gets runs that are done, all runs, and seconds that
     /// are left or None. What it raises, and Ctrl-C, ends the run within 0.1 s; what has finished is kept in `out`.
     ///
+    /// `part`: makes only this part of the runs, such as `3/16`, for processes that share the work; `Results.merge` puts parts together.
+    ///
     /// Raises ExperimentError with all that is wrong with the experiment, RunError if all runs failed or results cannot be written.
-    #[pyo3(signature = (*, jobs = None, out = None, begin = "fresh", progress = None))]
+    #[pyo3(signature = (*, jobs = None, out = None, begin = "fresh", part = None, progress = None))]
     fn run(
         &self,
         py: Python<'_>,
         jobs: Option<usize>,
         out: Option<PathBuf>,
         begin: &str,
+        part: Option<&str>,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Results> {
         let progress = match progress {
@@ -142,7 +155,8 @@ impl Experiment {
             }
             other => other,
         };
-        run(self, py, jobs, out, begin, progress)
+        let part = part.map(str::parse).transpose().map_err(PyValueError::new_err::<String>)?;
+        run(py, self, &Wanted { jobs, out, begin: begin_of(begin)?, part }, progress.as_ref())
     }
 
     /// The experiment as a file, with all that was set.

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyCapsule};
+use trunkline_lab::campaign;
 use trunkline_lab::report::{self, Answers};
 use trunkline_lab::results::Verdict;
 use trunkline_lab::store::{Directory, Tables};
 
 use crate::error::{RunError, reported, stored};
+use crate::run::begin_of;
 use crate::table::Table;
 
 /// A claim of an experiment and how it came out.
@@ -70,6 +72,28 @@ impl Results {
                 path.display(),
                 others + 1
             ))),
+        }
+    }
+
+    /// Puts the results of parts of an experiment's runs together, as if one process had made them, into a directory `ID` in `out`. Raises
+    /// RunError if runs are missing, or if they do not belong together.
+    #[staticmethod]
+    #[pyo3(signature = (directories, out, *, begin = "fresh"))]
+    fn merge(py: Python<'_>, directories: Vec<PathBuf>, out: PathBuf, begin: &str) -> PyResult<Results> {
+        let begin = begin_of(begin)?;
+        let merge = || {
+            let parts =
+                directories.iter().map(|path| Directory::all_in(path)).collect::<Result<Vec<_>, _>>()?;
+            campaign::merge(&parts.concat(), &out, begin)
+        };
+        let merged = py.detach(merge).map_err(|error| reported(py, &error))?;
+        match merged.as_slice() {
+            [one] if one.complete.is_some() => Results::read(py, &out.join(&one.id), Vec::new()),
+            [one] => Err(RunError::new_err(format!(
+                "{} of {} runs of {}: the others are missing",
+                one.runs, one.of, one.id
+            ))),
+            all => Err(RunError::new_err(format!("parts of {} experiments; allowed: one", all.len()))),
         }
     }
 

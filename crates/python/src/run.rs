@@ -1,6 +1,6 @@
 //! Running an experiment while Python does other things.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use trunkline_engine::Engine;
-use trunkline_lab::campaign::{self, Campaign, Failure, Options, Study};
+use trunkline_lab::campaign::{self, Campaign, Failure, Options, Part, Study};
 use trunkline_lab::store::Begin;
 
 use crate::error::{RunError, mistaken, stored};
@@ -42,38 +42,46 @@ impl Drop for Temporary {
 /// How far it is: runs that are done, all runs, and seconds that are left, if that can be told.
 type Told = (usize, usize, Option<f64>);
 
-/// Runs an experiment.
+/// How an experiment is to be run.
+pub(crate) struct Wanted {
+    pub(crate) jobs: Option<usize>,
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) begin: Begin,
+    pub(crate) part: Option<Part>,
+}
+
+pub(crate) fn begin_of(word: &str) -> PyResult<Begin> {
+    match word {
+        "fresh" => Ok(Begin::Fresh),
+        "resume" => Ok(Begin::Resume),
+        "force" => Ok(Begin::Force),
+        other => Err(PyValueError::new_err(format!("begin is {other:?}; allowed: fresh, resume, force"))),
+    }
+}
+
 pub(crate) fn run(
-    experiment: &Experiment,
     py: Python<'_>,
-    jobs: Option<usize>,
-    out: Option<PathBuf>,
-    begin: &str,
-    progress: Option<Bound<'_, PyAny>>,
+    experiment: &Experiment,
+    wanted: &Wanted,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Results> {
     let study = Study::new(&experiment.0).map_err(|mistakes| mistaken(py, &mistakes))?;
-    let begin = match begin {
-        "fresh" => Begin::Fresh,
-        "resume" => Begin::Resume,
-        "force" => Begin::Force,
-        other => {
-            return Err(PyValueError::new_err(format!("begin is {other:?}; allowed: fresh, resume, force")));
-        }
-    };
-    if jobs == Some(0) {
+    let study = Study { part: wanted.part, ..study };
+    if wanted.jobs == Some(0) {
         return Err(PyValueError::new_err("jobs is 0; allowed: 1 and more"));
     }
     let temporary =
-        match &out {
+        match &wanted.out {
             Some(_) => None,
             None => Some(Temporary::new().map_err(|error| {
                 PyOSError::new_err(format!("cannot make a directory for results: {error}"))
             })?),
         };
-    let place = out.as_deref().or(temporary.as_ref().map(|made| made.0.as_path())).unwrap_or(Path::new("."));
-    let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let options = Options { engine: Engine::Sim, jobs, out: place.to_owned(), begin };
-    let campaign = campaign(py, &study, &options, progress.as_ref())?;
+    let made = temporary.as_ref().map(|made| made.0.clone());
+    let place = wanted.out.clone().or(made).unwrap_or_default();
+    let jobs = wanted.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let options = Options { engine: Engine::Sim, jobs, out: place.clone(), begin: wanted.begin };
+    let campaign = campaign(py, &study, &options, progress)?;
     if campaign.interrupted {
         return Err(RunError::new_err(format!(
             "stopped; finished runs are kept in {}: begin=\"resume\" goes on",
@@ -81,7 +89,7 @@ pub(crate) fn run(
         )));
     }
     let failures: Vec<String> = campaign.failures.iter().map(said).collect();
-    if campaign.complete.is_empty() || failures.len() == study.runs() {
+    if campaign.complete.is_empty() || (!failures.is_empty() && failures.len() == study.runs()) {
         let first = failures.first().map_or("no run", String::as_str);
         return Err(RunError::new_err(format!("all runs failed, the first: {first}")));
     }

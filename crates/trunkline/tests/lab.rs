@@ -215,6 +215,55 @@ fn without_claims_the_output_has_the_results_of_the_traffic() {
 }
 
 #[test]
+fn parts_of_a_run_together_are_the_whole_to_the_byte() {
+    let temporary = Temporary::new();
+    assert!(temporary.run("whole", &[]).status.success());
+    for part in ["1", "2", "3"] {
+        let output = temporary.run(&format!("parts/{part}"), &["--part", &format!("{part}/3")]);
+        assert!(output.status.success(), "{}", said(&output));
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains(&format!("part {part}/3")) && printed.lines().count() == 1, "{printed}");
+        assert!(temporary.lines(&format!("parts/{part}")) < temporary.lines("whole"));
+    }
+    // Two of the three are not all, and nothing says so by silence. What is missing is made.
+    let output = temporary.lab(&["merge", "parts/1", "parts/3", "--out", "some"]);
+    assert_ends_with(&output, 1, "missing");
+    assert!(said(&output).contains("--resume --out some"), "{}", said(&output));
+    let output = temporary.lab(&["run", "some/sample/experiment.toml", "--resume", "--out", "some"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(temporary.results("some"), temporary.results("whole"));
+    // Parts may overlap, as when one was made twice.
+    let all = ["merge", "parts/1", "parts/2", "parts/3", "parts/2", "some", "--out", "all"];
+    let output = temporary.lab(&all);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(temporary.results("all"), temporary.results("whole"));
+    assert_ends_with(&temporary.lab(&all), 2, "there are results here already");
+    for wrong in ["4/3", "0/3", "3", "1/0"] {
+        assert_ends_with(&temporary.run("wrong", &["--part", wrong]), 2, "N from 1 to M");
+    }
+}
+
+#[test]
+fn results_that_do_not_belong_together_are_not_put_together() {
+    let temporary = Temporary::new();
+    assert!(temporary.run("one", &["--part", "1/2"]).status.success());
+    assert!(temporary.run("other", &["--part", "2/2", "--set", "duration=3 s"]).status.success());
+    let output = temporary.lab(&["merge", "one", "other", "--out", "out"]);
+    assert_ends_with(&output, 2, "are of another experiment: they cannot be put together with those of one");
+    // A machine that counts otherwise than the others.
+    assert!(temporary.run("two", &["--part", "1/2"]).status.success());
+    let runs = temporary.0.join("two/sample/runs.jsonl");
+    let text = fs::read_to_string(&runs).expect("runs");
+    fs::write(&runs, text.replacen("\"digest\":\"", "\"digest\":\"f", 1)).expect("runs");
+    let output = temporary.lab(&["merge", "one", "two", "--out", "out"]);
+    assert_ends_with(&output, 2, "say something else of seed");
+    fs::write(&runs, text.replace("\"version\":\"", "\"version\":\"9")).expect("runs");
+    assert_ends_with(&temporary.lab(&["merge", "one", "two", "--out", "out"]), 2, "are by version 9");
+    assert_ends_with(&temporary.lab(&["merge", "nothing", "--out", "out"]), 2, "there are no results here");
+    assert!(!temporary.0.join("out").exists(), "nothing is written");
+}
+
+#[test]
 fn the_number_of_jobs_changes_no_byte() {
     let temporary = Temporary::new();
     assert_ends_with(&temporary.run("one", &["--jobs", "1"]), 0, "");

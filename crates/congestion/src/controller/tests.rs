@@ -224,3 +224,28 @@ fn a_path_of_shorter_segments_leaves_the_window_as_many_segments() {
     congestion.undo();
     assert_eq!(congestion.cwnd() / (MSS / 2), before.0, "what was before is of other segments");
 }
+
+#[test]
+fn a_held_window_is_what_its_owner_sets() {
+    let mut congestion = Congestion::new(&settings(), MSS);
+    congestion.hold(30 * MSS);
+    assert_eq!(congestion.cwnd(), 10 * MSS, "Reno has its own");
+    congestion.set_algorithm(CongestionAlgorithm::Held);
+    assert_eq!(congestion.cwnd(), 10 * MSS);
+    for window in [30 * MSS, MSS, 5 * MSS / 2] {
+        congestion.hold(window);
+        for millis in 0..50 {
+            congestion.handle_ack(&ack(Instant::from_millis(millis), MSS, &congestion));
+        }
+        assert_eq!(congestion.cwnd(), window, "acknowledgements leave it");
+    }
+    congestion.hold(30 * MSS);
+    congestion.reduce(30 * MSS, CongestionSignal::Loss);
+    assert_eq!((congestion.cwnd(), congestion.ssthresh()), (30 * MSS, 30 * MSS), "and losses");
+    congestion.reduce(30 * MSS, CongestionSignal::Timeout);
+    assert_eq!((congestion.cwnd(), congestion.ssthresh()), (MSS, 30 * MSS));
+    for millis in 0..100 {
+        congestion.handle_ack(&ack(Instant::from_millis(millis), MSS, &congestion));
+    }
+    assert_eq!(congestion.cwnd(), 30 * MSS, "slow start leads back to it");
+}

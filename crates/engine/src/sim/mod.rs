@@ -345,6 +345,40 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_only_looks_is_the_run_to_the_bit() {
+        let scenario = scenario(Rate::from_mbit(10.0), 5, 12);
+        let stop = AtomicBool::new(false);
+        let outcome = run(&scenario, 7, Control::unwatched(&stop)).expect("an outcome");
+        let mut session = session::Session::new(scenario.clone(), 7).expect("a session");
+        let names = ["bulk.goodput", "core.queue.packets", "bulk.0.cwnd"];
+        names.iter().try_for_each(|name| session.watch(name)).expect("known names");
+        let series = outcome.series.expect("series");
+        for (row, time) in series.times.iter().enumerate() {
+            session.run_until(Duration::from_secs_f64(*time), &stop).expect("it runs");
+            let recorded: Vec<_> = names.iter().map(|name| series.columns[*name][row]).collect();
+            assert_eq!(session.read(), recorded);
+        }
+        assert_eq!((session.now(), session.digest()), (scenario.duration, outcome.digest.clone()));
+        // What is changed is another run.
+        let mut other = session::Session::new(scenario.clone(), 7).expect("a session");
+        other.set_rate("core.back", Rate::from_mbit(9.0)).expect("a link");
+        other.run_until(scenario.duration, &stop).expect("it runs");
+        assert_ne!(other.digest(), outcome.digest);
+        let refused = |result: Result<(), EngineError>| result.expect_err("an error").to_string();
+        assert!(refused(other.watch("core.queue")).contains("links: near, core, far; traffic: bulk"));
+        assert_eq!(
+            refused(other.set_delay("cor", Duration::ZERO)),
+            "\"cor\" is no link; allowed: near, core, far"
+        );
+        assert_eq!(
+            refused(other.hold_window("bulk", 5, 1000).map(|_| ())),
+            "traffic.bulk has no user 5; allowed: below 5"
+        );
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(other.run_until(Duration::from_secs(1000), &stop), Err(EngineError::Stopped));
+    }
+
+    #[test]
     #[ignore = "takes time, and a quiet machine"]
     fn measuring_costs_less_than_a_tenth_of_a_run() {
         for (rate, flows, seconds) in [(100.0, 10, 60), (1.0, 100, 300)] {

@@ -7,6 +7,8 @@
 
 mod counter;
 mod machine;
+mod merge;
+mod part;
 mod room;
 mod summary;
 #[cfg(test)]
@@ -28,6 +30,8 @@ use crate::threads;
 use crate::verdict::{self, Judgement};
 
 use counter::Counter;
+pub use merge::{Merged, merge};
+pub use part::Part;
 use room::Room;
 pub use summary::{finite, summarise};
 use trunkline_engine::scenario::Scenario;
@@ -45,18 +49,26 @@ pub struct Study {
     pub points: Vec<Planned>,
     /// Runs at each point, where these are not the experiment's at all of them.
     pub each: Option<Vec<u32>>,
+    /// Which of its runs are made here; all, if it says none.
+    pub part: Option<Part>,
 }
 
 impl Study {
     /// Plans every point.
     pub fn new(document: &Document) -> Result<Self, Mistakes> {
         let points = document.plan()?;
-        Ok(Study { experiment: document.experiment().clone(), text: document.to_toml()?, points, each: None })
+        Ok(Study {
+            experiment: document.experiment().clone(),
+            text: document.to_toml()?,
+            points,
+            each: None,
+            part: None,
+        })
     }
 
     /// How many runs it has.
     pub fn runs(&self) -> usize {
-        (0..self.points.len()).map(|point| self.runs_at(point) as usize).sum()
+        self.possible(&[])
     }
 
     fn runs_at(&self, point: usize) -> u32 {
@@ -65,7 +77,20 @@ impl Study {
 
     fn seeds(&self, point: usize) -> impl Iterator<Item = u64> {
         let first = self.experiment.seed;
-        (0..u64::from(self.runs_at(point))).map(move |run| first.wrapping_add(run))
+        // Where the point's first run is among all.
+        let before: u64 = match self.part {
+            Some(_) => (0..point).map(|point| u64::from(self.runs_at(point))).sum(),
+            None => 0,
+        };
+        let here = move |run: &u64| self.part.is_none_or(|part| part.has(before + run));
+        (0..u64::from(self.runs_at(point))).filter(here).map(move |run| first.wrapping_add(run))
+    }
+
+    /// The runs without those of points that the engine cannot be.
+    fn possible(&self, refused: &[Refusal]) -> usize {
+        let possible = |planned: &Planned| refused.iter().all(|refusal| refusal.point != planned.point);
+        let points = self.points.iter().enumerate().filter(|(_, planned)| possible(planned));
+        points.map(|(point, _)| self.seeds(point).count()).sum()
     }
 }
 
@@ -208,14 +233,15 @@ pub(crate) fn run_with(
     let (mut open, mut jobs) = begin(studies, options)?;
     let room = Room::of(&options.engine);
     let at_a_time = room.at_a_time(jobs.iter().map(|job| (job.work, job.load))).min(options.jobs as f64);
-    let total = studies.iter().zip(&open).map(|(study, open)| possible(study, open.as_ref())).sum();
+    let refused = |open: &Option<Open>| open.as_ref().map_or(Vec::new(), |open| open.refused.clone());
+    let total = studies.iter().zip(&open).map(|(study, open)| study.possible(&refused(open))).sum();
     let mut counter = Counter::new(studies.len(), total, &jobs, at_a_time);
     let mut campaign = Campaign::default();
     let mut complete: Vec<(usize, Complete)> = Vec::new();
     progress(counter.progress(Event::Begun));
     for study in 0..studies.len() {
         if let Some(over) = open[study].take_if(|open| open.left == 0) {
-            let done = close(&studies[study], over)?;
+            let done = close(&studies[study], over.journal, over.runs, over.refused)?;
             progress(counter.progress(Event::Complete(&done)));
             complete.push((study, done));
         }
@@ -280,7 +306,7 @@ pub(crate) fn run_with(
         }
         here.left -= 1;
         if let Some(over) = open[job.study].take_if(|open| open.left == 0) {
-            let done = close(study, over)?;
+            let done = close(study, over.journal, over.runs, over.refused)?;
             progress(counter.progress(Event::Complete(&done)));
             complete.push((job.study, done));
         }
@@ -294,14 +320,6 @@ pub(crate) fn run_with(
         one.cmp(&other).then_with(|| a.point.iter().cmp(&b.point))
     });
     Ok(campaign)
-}
-
-/// The runs of an experiment without those of points that the engine cannot be.
-fn possible(study: &Study, open: Option<&Open>) -> usize {
-    let refused = open.map_or(&[][..], |open| open.refused.as_slice());
-    let places = study.points.iter().enumerate();
-    let possible = places.filter(|(_, planned)| refused.iter().all(|refusal| refusal.point != planned.point));
-    possible.map(|(point, _)| study.runs_at(point) as usize).sum()
 }
 
 /// Takes every directory, before anything is run, and says what is to be run.
@@ -362,11 +380,14 @@ fn refused(study: &Study, engine: &trunkline_engine::Engine) -> Vec<Refusal> {
 }
 
 /// Writes what an experiment's runs give. What failed is missing, and is run again when the results are gone on with.
-fn close(study: &Study, open: Open) -> Result<Complete, StoreError> {
-    let mut runs = open.runs;
-    let refused = open.refused;
+fn close(
+    study: &Study,
+    journal: Journal,
+    mut runs: Vec<Run>,
+    refused: Vec<Refusal>,
+) -> Result<Complete, StoreError> {
     let (results, judgement) = settle(&study.experiment, &study.points, &mut runs, &refused);
-    let directory = open.journal.finish(&runs, &results)?;
+    let directory = journal.finish(&runs, &results)?;
     let substitutions: BTreeSet<&String> = runs.iter().flat_map(|run| &run.outcome.substitutions).collect();
     let substitutions = substitutions.into_iter().cloned().collect();
     Ok(Complete {

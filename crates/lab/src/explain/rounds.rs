@@ -82,7 +82,7 @@ impl Course {
             each.resize(points.len(), *runs);
         }
         let experiment = self.document.experiment().clone();
-        Ok(Study { experiment, text: self.text.clone(), points, each: Some(each) })
+        Ok(Study { experiment, text: self.text.clone(), points, each: Some(each), part: None })
     }
 
     fn replay(&self, extent: Extent) -> Result<Replay, ExplainError> {

@@ -28,6 +28,16 @@ pub enum StoreError {
         /// What differs.
         what: String,
     },
+    /// They cannot be put together with others.
+    #[error("{}: these results {what}: they cannot be put together with those of {}", path.display(), other.display())]
+    Apart {
+        /// Where.
+        path: PathBuf,
+        /// Where the others are.
+        other: PathBuf,
+        /// What keeps them apart.
+        what: String,
+    },
     /// Another process writes there.
     #[error("{}: another process writes results here", .0.display())]
     Busy(PathBuf),
@@ -62,7 +72,10 @@ impl StoreError {
     /// because of what its path is could have been another.
     pub fn is_input(&self) -> bool {
         match self {
-            StoreError::NoResults(_) | StoreError::Taken(_) | StoreError::Other { .. } => true,
+            StoreError::NoResults(_)
+            | StoreError::Taken(_)
+            | StoreError::Other { .. }
+            | StoreError::Apart { .. } => true,
             StoreError::Busy(_) | StoreError::Line { .. } => false,
             StoreError::Io { what, source, .. } => match source.kind() {
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => true,

@@ -115,6 +115,14 @@ impl Journal {
         write().map_err(|error| StoreError::io("write", &path, error))
     }
 
+    /// Takes over what is written of how long the runs of other results took.
+    pub fn copy_times(&mut self, of: &Directory) -> Result<(), StoreError> {
+        let path = self.directory.path.join(TIMES);
+        let (times, _) = complete_lines(&of.path.join(TIMES))?;
+        let write = || OpenOptions::new().append(true).create(true).open(&path)?.write_all(times.as_bytes());
+        write().map_err(|error| StoreError::io("write", &path, error))
+    }
+
     /// Writes what all runs together give, `runs` in the sweep's order.
     pub fn finish(self, runs: &[Run], results: &[PointResult]) -> Result<Directory, StoreError> {
         let path = &self.directory.path;

@@ -117,8 +117,13 @@ pub fn run(
         let number = setting.number.to_string();
         points.extend(document.plan_at(setting)?.into_iter().map(|planned| at(&number, planned)));
     }
-    let study =
-        Study { experiment: document.experiment().clone(), text: document.to_toml()?, points, each: None };
+    let study = Study {
+        experiment: document.experiment().clone(),
+        text: document.to_toml()?,
+        points,
+        each: None,
+        part: None,
+    };
     let engine = |scenario: &Scenario, seed| {
         let mut outcome =
             trunkline_engine::run_watched(&options.engine, scenario, seed, Control::unwatched(stop))?;

@@ -11,8 +11,8 @@ use trunkline_units::Rate;
 
 pub(crate) use lab::{
     AdviseArguments, AgreeArguments, CaptureArguments, Changes, CheckArguments, Execution, ExplainArguments,
-    ExportArguments, ImportArguments, LabArguments, LabCommand, PapersArguments, ReportArguments,
-    RunArguments, ScorecardArguments, SurveyArguments,
+    ExportArguments, ImportArguments, LabArguments, LabCommand, MergeArguments, PapersArguments,
+    ReportArguments, RunArguments, ScorecardArguments, SurveyArguments,
 };
 
 #[derive(Debug, Subcommand)]

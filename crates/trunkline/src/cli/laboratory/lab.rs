@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use trunkline_engine::Engine;
 use trunkline_lab::CongestionAlgorithm;
+use trunkline_lab::campaign::Part;
 use trunkline_lab::quantity::Time;
 use trunkline_units::Rate;
 
@@ -38,6 +39,8 @@ pub(crate) enum LabCommand {
     Capture(CaptureArguments),
     /// Write the tables of results for other programs: CSV or Arrow.
     Export(ExportArguments),
+    /// Put the results of parts of a run together.
+    Merge(MergeArguments),
     /// Check experiments and print what they mean.
     Check(CheckArguments),
     /// Write the reports of existing results again.
@@ -152,6 +155,9 @@ pub(crate) struct Execution {
     /// Runs at a time; on the testbed fewer, if the machine would not keep up. [default: one for each CPU; on the testbed one for each two, or with `papers` as many as it keeps up with]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
+    /// Make only this part of the runs, such as 3/16: for machines that share the work, each into a directory of its own, which `lab merge` puts together.
+    #[arg(long, value_name = "N/M")]
+    pub(crate) part: Option<Part>,
     /// Continue an interrupted run.
     #[arg(long)]
     pub(crate) resume: bool,
@@ -321,6 +327,26 @@ pub(crate) struct ExportArguments {
     /// Print a line of JSON for each file instead.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The exit code is 0 if all runs are there, 1 if some are missing: `lab run` with --resume makes them. Parts of different \
+experiments, of different versions, or that differ about a run are refused. Results of the testbed are of one machine, and are refused too."
+)]
+pub(crate) struct MergeArguments {
+    /// Directories of results, or directories that have such.
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) directories: Vec<PathBuf>,
+    /// The directory for results and reports: one subdirectory for each experiment, and an index.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub(crate) out: PathBuf,
+    /// Add to existing results of these experiments.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Remove existing results of these experiments first.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) force: bool,
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {

@@ -5,7 +5,7 @@ use crate::commands::extra::{Extra, File};
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
-pub(in crate::commands) const EXTRAS: [Extra; 16] = [
+pub(in crate::commands) const EXTRAS: [Extra; 17] = [
     Extra {
         page: "trunkline-demo",
         files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
@@ -106,6 +106,17 @@ pub(in crate::commands) const EXTRAS: [Extra; 16] = [
             (
                 "trunkline lab export results/office --format arrow --out tables",
                 "those of one experiment as Arrow files, elsewhere",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-lab-merge",
+        files: &[RESULTS],
+        examples: &[
+            ("trunkline lab run office.toml --part 1/2 --out parts/1", "one machine makes half of the runs"),
+            (
+                "trunkline lab merge parts/1 parts/2",
+                "puts both halves together, as if one machine had made them",
             ),
         ],
     },

@@ -8,6 +8,7 @@ mod demo;
 mod explain;
 mod export;
 mod import;
+mod merge;
 mod papers;
 mod progress;
 mod report;
@@ -46,6 +47,7 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Import(arguments) => import::import(arguments),
         LabCommand::Capture(arguments) => capture::capture(arguments),
         LabCommand::Export(arguments) => export::export(arguments),
+        LabCommand::Merge(arguments) => merge::merge(arguments),
         LabCommand::Check(arguments) => check::check(arguments),
         LabCommand::Report(arguments) => report::report(arguments),
         LabCommand::Schema => print(&trunkline_lab::schema::text()),

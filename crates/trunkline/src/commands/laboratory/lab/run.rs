@@ -50,7 +50,8 @@ pub(super) fn run_all(
     execution: &Execution,
     engine: &Engine,
 ) -> Result<Vec<Entry>, Failure> {
-    let studies = studies(documents, errors)?;
+    let mut studies = studies(documents, errors)?;
+    studies.iter_mut().for_each(|study| study.part = execution.part);
     let engine = ready(engine)?;
     let stop = interrupt::watch(&engine)?;
     let (campaign, entries) = campaign(&studies, execution, engine, &execution.out, &stop)?;
@@ -121,7 +122,14 @@ fn print_campaign(campaign: &Campaign, execution: &Execution) -> Result<(), Fail
 }
 
 fn print_results(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
-    if execution.json {
+    if let Some(part) = execution.part {
+        for complete in &campaign.complete {
+            let runs: u32 = complete.results.iter().map(|result| result.runs).sum();
+            let (id, runs) = (&complete.experiment.id, number::count(runs as usize, "run"));
+            let place = complete.directory.path().display();
+            print(&format!("{id}: part {part}, {runs} in {place}; `lab merge` puts parts together\n"))?;
+        }
+    } else if execution.json {
         print(&json(campaign)?)?;
     } else {
         for complete in &campaign.complete {
@@ -143,7 +151,9 @@ pub(super) fn json(campaign: &Campaign) -> Result<String, Failure> {
 }
 
 pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
-    for undecided in campaign.complete.iter().flat_map(|complete| {
+    // A part decides little.
+    let whole = campaign.complete.iter().filter(|_| execution.part.is_none());
+    for undecided in whole.flat_map(|complete| {
         complete.judgement.undecided.iter().map(|text| format!("{}: {text}", complete.experiment.id))
     }) {
         remark(&format_args!("trunkline: warning: {undecided}"));
