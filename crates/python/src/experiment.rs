@@ -121,7 +121,7 @@ impl Experiment {
         Ok(each * f64::from(self.runs()))
     }
 
-    /// Checks everything that a run would. Raises ExperimentError with all that is wrong.
+    /// Checks everything that a run would. Raises `ExperimentError` with all that is wrong.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.0.plan().map(|_| ()).map_err(|mistakes| mistaken(py, &mistakes))
     }
@@ -135,7 +135,7 @@ impl Experiment {
     ///
     /// `part`: makes only this part of the runs, such as `3/16`, for processes that share the work; `Results.merge` puts parts together.
     ///
-    /// Raises ExperimentError with all that is wrong with the experiment, RunError if all runs failed or results cannot be written.
+    /// Raises `ExperimentError` with all that is wrong with the experiment, `RunError` if all runs failed or results cannot be written.
     #[pyo3(signature = (*, jobs = None, out = None, begin = "fresh", part = None, progress = None))]
     fn run(
         &self,

@@ -1,5 +1,7 @@
 //! The laboratory as a module of Python. What users import is `python/trunkline`; it adds to this what is easier to say in Python.
 
+#![allow(clippy::needless_pass_by_value, reason = "arguments that Python gives are values")]
+
 mod error;
 mod experiment;
 mod results;
@@ -8,11 +10,9 @@ mod simulation;
 mod table;
 mod value;
 
-use pyo3::prelude::*;
-
-#[pymodule]
+#[pyo3::pymodule]
 mod _trunkline {
-    use super::*;
+    use pyo3::prelude::*;
 
     #[pymodule_export]
     use super::error::{ExperimentError, RunError};

@@ -76,7 +76,7 @@ impl Results {
     }
 
     /// Puts the results of parts of an experiment's runs together, as if one process had made them, into a directory `ID` in `out`. Raises
-    /// RunError if runs are missing, or if they do not belong together.
+    /// `RunError` if runs are missing, or if they do not belong together.
     #[staticmethod]
     #[pyo3(signature = (directories, out, *, begin = "fresh"))]
     fn merge(py: Python<'_>, directories: Vec<PathBuf>, out: PathBuf, begin: &str) -> PyResult<Results> {

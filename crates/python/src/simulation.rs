@@ -16,6 +16,9 @@ use crate::experiment::Experiment;
 /// A step longer than this, in simulated time, looks after signals in between.
 const STRIDE: Duration = Duration::from_secs(1);
 
+/// A run that goes on is ended by Python alone.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
 /// One run, in steps: look at it and change it in between. Times are seconds from the start of the run.
 #[pyclass(module = "trunkline")]
 pub(crate) struct Simulation {
@@ -91,9 +94,8 @@ impl Simulation {
                 self.now()
             )));
         }
-        static NEVER: AtomicBool = AtomicBool::new(false);
         let session = self.session();
-        if end - session.now() <= STRIDE {
+        if end.saturating_sub(session.now()) <= STRIDE {
             // To let go of the lock and take it again would cost more than a short step does.
             return session.run_until(end, &NEVER).map_err(|error| failed(&error));
         }

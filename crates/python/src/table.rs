@@ -1,4 +1,4 @@
-//! Tables that programs for tables take without a copy, by Arrow's PyCapsule interface.
+//! Tables that programs for tables take without a copy, by Arrow's capsule interface.
 
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use trunkline_lab::store::Batches;
 
-/// A table of results. Polars, pandas, DuckDB and pyarrow take it as it is: `polars.DataFrame(table)`.
+/// A table of results. Polars, pandas, `DuckDB` and pyarrow take it as it is: `polars.DataFrame(table)`.
 #[pyclass(frozen, module = "trunkline")]
 pub(crate) struct Table(pub(crate) Batches);
 
 #[pymethods]
 impl Table {
-    /// The rows as a stream of Arrow (PyCapsule interface). A requested schema is not looked at, as the interface allows.
+    /// The rows as a stream of Arrow (capsule interface). A requested schema is not looked at, as the interface allows.
     #[pyo3(signature = (requested_schema = None))]
     pub(crate) fn __arrow_c_stream__<'py>(
         &self,
@@ -27,7 +27,7 @@ impl Table {
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
     }
 
-    /// The columns as a schema of Arrow (PyCapsule interface).
+    /// The columns as a schema of Arrow (capsule interface).
     pub(crate) fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.0.schema.as_ref())
             .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;

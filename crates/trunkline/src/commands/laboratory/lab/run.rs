@@ -51,7 +51,9 @@ pub(super) fn run_all(
     engine: &Engine,
 ) -> Result<Vec<Entry>, Failure> {
     let mut studies = studies(documents, errors)?;
-    studies.iter_mut().for_each(|study| study.part = execution.part);
+    for study in &mut studies {
+        study.part = execution.part;
+    }
     let engine = ready(engine)?;
     let stop = interrupt::watch(&engine)?;
     let (campaign, entries) = campaign(&studies, execution, engine, &execution.out, &stop)?;
