@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import json
 import signal
 import subprocess
@@ -39,6 +40,9 @@ def test_tables_have_a_row_for_each_run_metric_and_value(dumbbell: tl.Experiment
     assert results.points[0]["metrics"]["all.goodput"]["mean"] > 9e6
     assert results.directory is None and results.failures == []
     assert "The link is full" in results.report()
+    shown = results._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!DOCTYPE') or shown.startswith('<iframe srcdoc="<!DOCTYPE')
+    assert html.unescape(shown).count(results.report()) == 1 and shown.count('"') == 6
 
 
 def test_programs_for_tables_take_them(dumbbell: tl.Experiment) -> None:
@@ -65,8 +69,10 @@ def test_results_are_kept_where_one_says_and_gone_on_with(dumbbell: tl.Experimen
         dumbbell.set("runs", 8).run(out=tmp_path, jobs=1, progress=stop)
     kept = len((tmp_path / "dumbbell" / "runs.jsonl").read_text().splitlines())
     assert 2 <= kept < 16 and seen[0] == (0, 16)
-    with pytest.raises(tl.RunError, match="dumbbell"):
+    with pytest.raises(tl.RunError, match='allowed: begin="resume" to go on with them'):
         dumbbell.run(out=tmp_path)
+    with pytest.raises(tl.RunError, match='the experiment was another .* begin="force"'):
+        dumbbell.set("duration", "9 s").run(out=tmp_path, begin="resume")
     whole = dumbbell.set("runs", 8).run(out=tmp_path, begin="resume", progress=lambda *told: seen.append(told[:2]))
     assert len(whole) == 16 and (kept, 16) in seen and whole.directory == tmp_path / "dumbbell"
     assert whole.points == dumbbell.set("runs", 8).run().points
@@ -111,7 +117,7 @@ def test_a_directory_that_cannot_be_written(dumbbell: tl.Experiment, tmp_path: P
         dumbbell.run(out=tmp_path / "file")
 
 
-@pytest.mark.parametrize(("arguments", "said"), [({"jobs": 0}, "jobs is 0"), ({"begin": "anew"}, "allowed: fresh")])
+@pytest.mark.parametrize(("arguments", "said"), [({"jobs": 0}, "jobs is 0; allowed: whole numbers from 1"), ({"jobs": -1}, "jobs is -1"), ({"jobs": 1.5}, "jobs is 1.5"), ({"begin": "anew"}, "allowed: fresh")])
 def test_arguments_that_make_no_sense(dumbbell: tl.Experiment, arguments: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         dumbbell.run(**arguments)  # type: ignore[arg-type]

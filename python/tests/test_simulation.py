@@ -82,9 +82,12 @@ def test_a_window_that_is_held_is_the_rate(dumbbell: tl.Experiment) -> None:
     [
         (lambda s: s.run_until(0.5), ValueError, "allowed: 1 s and later"),
         (lambda s: s.run_for(-1), ValueError, "allowed"),
-        (lambda s: s.run_until(float("nan")), ValueError, "time is NaN"),
+        (lambda s: s.run_until(float("nan")), ValueError, "time is NaN; allowed: 0 to 10000000 s"),
         (lambda s: s.set_rate("lan", 5), tl.ExperimentError, "is no link; allowed: near, wan, far"),
-        (lambda s: s.set_rate("wan", -1), ValueError, "rate is -1"),
+        (lambda s: s.run_for(1e300), ValueError, "allowed: 0 to 10000000 s"),
+        (lambda s: s.set_rate("wan", -1), ValueError, "rate is -1; allowed: 0 to 1e13"),
+        (lambda s: s.set_rate("wan", float("inf")), ValueError, "rate is inf"),
+        (lambda s: s.set_rate("wan", None), TypeError, "None"),
         (lambda s: s.set_rate("wan", "fast"), ValueError, "is no rate"),
         (lambda s: s.set_delay("wan", "1 day"), ValueError, "allowed"),
         (lambda s: s.set_loss("wan", 2), ValueError, "loss is 2; allowed: 0 to 1"),
@@ -103,5 +106,8 @@ def test_what_makes_no_sense_is_refused(dumbbell: tl.Experiment, call, error, sa
 def test_names_that_are_not_there(dumbbell: tl.Experiment) -> None:
     with pytest.raises(tl.ExperimentError, match="links: near, wan, far"):
         tl.Simulation(dumbbell, watch=["wan.queue"])
+    for seed in (-1, 1 << 32, 0.5, "one"):
+        with pytest.raises(ValueError, match="seed is .*; allowed: whole numbers from 0 to 4294967295"):
+            tl.Simulation(dumbbell, seed)  # type: ignore[arg-type, unused-ignore]
     with pytest.raises(KeyError, match="others=9"):
         tl.Simulation(dumbbell, point={"others": "9"})

@@ -47,8 +47,20 @@ pub(crate) fn mistaken(py: Python<'_>, mistakes: &Mistakes) -> PyErr {
     }
 }
 
+/// The command line's text, but for what it says of its own arguments.
 pub(crate) fn stored(error: &StoreError) -> PyErr {
-    RunError::new_err(error.to_string())
+    let said = match error {
+        StoreError::Taken(path) => format!(
+            "{}: there are results here already; allowed: begin=\"resume\" to go on with them, begin=\"force\" to begin anew, another out",
+            path.display()
+        ),
+        StoreError::Other { path, what } => format!(
+            "{}: cannot go on with these results: {what}; allowed: the same as before, begin=\"force\" to begin anew, another out",
+            path.display()
+        ),
+        other => other.to_string(),
+    };
+    RunError::new_err(said)
 }
 
 pub(crate) fn reported(py: Python<'_>, error: &ReportError) -> PyErr {

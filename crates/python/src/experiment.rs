@@ -140,7 +140,7 @@ impl Experiment {
     fn run(
         &self,
         py: Python<'_>,
-        jobs: Option<usize>,
+        jobs: Option<Bound<'_, PyAny>>,
         out: Option<PathBuf>,
         begin: &str,
         part: Option<&str>,
@@ -155,8 +155,14 @@ impl Experiment {
             }
             other => other,
         };
+        let jobs = jobs.map(|jobs| value::number("jobs", &jobs, 1..=1024)).transpose()?;
         let part = part.map(str::parse).transpose().map_err(PyValueError::new_err::<String>)?;
-        run(py, self, &Wanted { jobs, out, begin: begin_of(begin)?, part }, progress.as_ref())
+        run(
+            py,
+            self,
+            &Wanted { jobs: jobs.map(|jobs| jobs as usize), out, begin: begin_of(begin)?, part },
+            progress.as_ref(),
+        )
     }
 
     /// The experiment as a file, with all that was set.

@@ -149,6 +149,14 @@ impl Results {
         &self.answers.page
     }
 
+    /// The report, in a notebook.
+    fn _repr_html_(&self) -> String {
+        let page = self.answers.page.replace('&', "&amp;").replace('"', "&quot;");
+        format!(
+            "<iframe srcdoc=\"{page}\" sandbox=\"allow-scripts\" style=\"width:100%;height:40em;border:0\"></iframe>"
+        )
+    }
+
     /// A dict for each point, as a line of `results.jsonl`: `point`, `runs`, and by metric its `mean`, `median`, `ci95`, `min`, `max`.
     #[getter]
     fn points<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -67,9 +67,6 @@ pub(crate) fn run(
 ) -> PyResult<Results> {
     let study = Study::new(&experiment.0).map_err(|mistakes| mistaken(py, &mistakes))?;
     let study = Study { part: wanted.part, ..study };
-    if wanted.jobs == Some(0) {
-        return Err(PyValueError::new_err("jobs is 0; allowed: 1 and more"));
-    }
     let temporary =
         match &wanted.out {
             Some(_) => None,

@@ -12,7 +12,11 @@ use trunkline_units::{Rate, Time};
 
 use crate::error::{failed, mistaken};
 use crate::experiment::Experiment;
+use crate::value;
 
+/// What a file allows of a duration and of a rate (docs/experiments.md), bit/s.
+const MAX_TIME: Duration = Duration::from_secs(10_000_000);
+const MAX_RATE: f64 = 1e13;
 /// A step longer than this, in simulated time, looks after signals in between.
 const STRIDE: Duration = Duration::from_secs(1);
 
@@ -42,7 +46,7 @@ impl Simulation {
     fn new(
         py: Python<'_>,
         experiment: &Experiment,
-        seed: Option<u64>,
+        seed: Option<Bound<'_, PyAny>>,
         point: Option<Point>,
         watch: Vec<String>,
     ) -> PyResult<Simulation> {
@@ -61,7 +65,10 @@ impl Simulation {
             )));
         };
         let duration = planned.scenario.duration.as_secs_f64();
-        let seed = seed.unwrap_or(experiment.0.experiment().seed);
+        let seed = match seed {
+            Some(seed) => value::number("seed", &seed, 0..=u64::from(u32::MAX))?,
+            None => experiment.0.experiment().seed,
+        };
         let mut session = Session::new(planned.scenario, seed).map_err(|error| failed(&error))?;
         watch.iter().try_for_each(|name| session.watch(name)).map_err(|error| failed(&error))?;
         Ok(Simulation { session: Mutex::new(session), duration })
@@ -159,13 +166,14 @@ impl Simulation {
 
 /// A time that an action or a file says.
 fn seconds(what: &str, value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value)
-        .map_err(|_| PyValueError::new_err(format!("{what} is {value}; allowed: seconds from 0 on")))
+    let time = Duration::try_from_secs_f64(value).ok().filter(|time| *time <= MAX_TIME);
+    let allowed = MAX_TIME.as_secs();
+    time.ok_or_else(|| PyValueError::new_err(format!("{what} is {value}; allowed: 0 to {allowed} s")))
 }
 
 fn whole(what: &str, value: f64) -> PyResult<u64> {
-    if value.is_finite() && value >= 0.0 {
+    if (0.0..=MAX_RATE).contains(&value) {
         return Ok(value.round() as u64);
     }
-    Err(PyValueError::new_err(format!("{what} is {value}; allowed: a finite number from 0 on")))
+    Err(PyValueError::new_err(format!("{what} is {value}; allowed: 0 to {MAX_RATE:e}")))
 }

@@ -1,5 +1,7 @@
 //! Python's values as those of a file, and back.
 
+use std::ops::RangeInclusive;
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -81,4 +83,13 @@ pub(crate) fn file(dict: &Bound<'_, PyDict>) -> PyResult<String> {
     let table = table("", dict, 0)?;
     toml::to_string(&table)
         .map_err(|error| PyValueError::new_err(format!("cannot be written as TOML: {error}")))
+}
+
+/// A whole number within a range.
+pub(crate) fn number(what: &str, given: &Bound<'_, PyAny>, allowed: RangeInclusive<u64>) -> PyResult<u64> {
+    let found = given.extract::<u64>().ok().filter(|number| allowed.contains(number));
+    found.ok_or_else(|| {
+        let (least, most) = (allowed.start(), allowed.end());
+        PyValueError::new_err(format!("{what} is {given}; allowed: whole numbers from {least} to {most}"))
+    })
 }
