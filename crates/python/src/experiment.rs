@@ -13,7 +13,7 @@ use trunkline_lab::results::Point;
 
 use crate::error::mistaken;
 use crate::results::Results;
-use crate::run::{Wanted, begin_of, run};
+use crate::run::{Wanted, run};
 use crate::value;
 
 /// An experiment: a network, what is sent over it, what varies, and what is asked (docs/experiments.md). It does not change: what sets
@@ -159,8 +159,8 @@ impl Experiment {
         let part = part.map(str::parse).transpose().map_err(PyValueError::new_err::<String>)?;
         run(
             py,
-            self,
-            &Wanted { jobs: jobs.map(|jobs| jobs as usize), out, begin: begin_of(begin)?, part },
+            &self.0,
+            &Wanted { jobs: jobs.map(|jobs| jobs as usize), out, begin: value::begin(begin)?, part },
             progress.as_ref(),
         )
     }

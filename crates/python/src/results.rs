@@ -10,8 +10,8 @@ use trunkline_lab::results::Verdict;
 use trunkline_lab::store::{Directory, Tables};
 
 use crate::error::{RunError, reported, stored};
-use crate::run::begin_of;
 use crate::table::Table;
+use crate::value;
 
 /// A claim of an experiment and how it came out.
 #[pyclass(frozen, get_all, module = "trunkline")]
@@ -80,7 +80,7 @@ impl Results {
     #[staticmethod]
     #[pyo3(signature = (directories, out, *, begin = "fresh"))]
     fn merge(py: Python<'_>, directories: Vec<PathBuf>, out: PathBuf, begin: &str) -> PyResult<Results> {
-        let begin = begin_of(begin)?;
+        let begin = value::begin(begin)?;
         let merge = || {
             let parts =
                 directories.iter().map(|path| Directory::all_in(path)).collect::<Result<Vec<_>, _>>()?;

@@ -6,14 +6,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use trunkline_engine::Engine;
-use trunkline_lab::campaign::{self, Campaign, Failure, Options, Part, Study};
+use trunkline_lab::campaign::{self, Campaign, Failure, Options, RunPart, Study};
+use trunkline_lab::document::Document;
 use trunkline_lab::store::Begin;
 
 use crate::error::{RunError, mistaken, stored};
-use crate::experiment::Experiment;
 use crate::results::Results;
 
 /// How long a Ctrl-C waits at most.
@@ -47,25 +47,16 @@ pub(crate) struct Wanted {
     pub(crate) jobs: Option<usize>,
     pub(crate) out: Option<PathBuf>,
     pub(crate) begin: Begin,
-    pub(crate) part: Option<Part>,
-}
-
-pub(crate) fn begin_of(word: &str) -> PyResult<Begin> {
-    match word {
-        "fresh" => Ok(Begin::Fresh),
-        "resume" => Ok(Begin::Resume),
-        "force" => Ok(Begin::Force),
-        other => Err(PyValueError::new_err(format!("begin is {other:?}; allowed: fresh, resume, force"))),
-    }
+    pub(crate) part: Option<RunPart>,
 }
 
 pub(crate) fn run(
     py: Python<'_>,
-    experiment: &Experiment,
+    experiment: &Document,
     wanted: &Wanted,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Results> {
-    let study = Study::new(&experiment.0).map_err(|mistakes| mistaken(py, &mistakes))?;
+    let study = Study::new(experiment).map_err(|mistakes| mistaken(py, &mistakes))?;
     let study = Study { part: wanted.part, ..study };
     let temporary =
         match &wanted.out {

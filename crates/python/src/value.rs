@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use toml::{Table, Value};
+use trunkline_lab::store::Begin;
 
 /// How deep tables may lie in each other: a table that holds itself is deeper.
 const MAX_DEPTH: usize = 64;
@@ -92,4 +93,14 @@ pub(crate) fn number(what: &str, given: &Bound<'_, PyAny>, allowed: RangeInclusi
         let (least, most) = (allowed.start(), allowed.end());
         PyValueError::new_err(format!("{what} is {given}; allowed: whole numbers from {least} to {most}"))
     })
+}
+
+/// What is done with results that are there already.
+pub(crate) fn begin(word: &str) -> PyResult<Begin> {
+    match word {
+        "fresh" => Ok(Begin::Fresh),
+        "resume" => Ok(Begin::Resume),
+        "force" => Ok(Begin::Force),
+        other => Err(PyValueError::new_err(format!("begin is {other:?}; allowed: fresh, resume, force"))),
+    }
 }

@@ -31,7 +31,7 @@ use crate::verdict::{self, Judgement};
 
 use counter::Counter;
 pub use merge::{Merged, merge};
-pub use part::Part;
+pub use part::RunPart;
 use room::Room;
 pub use summary::{finite, summarise};
 use trunkline_engine::scenario::Scenario;
@@ -50,7 +50,7 @@ pub struct Study {
     /// Runs at each point, where these are not the experiment's at all of them.
     pub each: Option<Vec<u32>>,
     /// Which of its runs are made here; all, if it says none.
-    pub part: Option<Part>,
+    pub part: Option<RunPart>,
 }
 
 impl Study {

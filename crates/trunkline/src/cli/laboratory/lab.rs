@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use trunkline_engine::Engine;
 use trunkline_lab::CongestionAlgorithm;
-use trunkline_lab::campaign::Part;
+use trunkline_lab::campaign::RunPart;
 use trunkline_lab::quantity::Time;
 use trunkline_units::Rate;
 
@@ -157,7 +157,7 @@ pub(crate) struct Execution {
     pub(crate) jobs: Option<u16>,
     /// Make only this part of the runs, such as 3/16: for machines that share the work, each into a directory of its own, which `lab merge` puts together.
     #[arg(long, value_name = "N/M")]
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<RunPart>,
     /// Continue an interrupted run.
     #[arg(long)]
     pub(crate) resume: bool,
