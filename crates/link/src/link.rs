@@ -267,6 +267,7 @@ impl<T: Payload> Link<T> {
     }
 
     /// Makes a change now, beside those of its settings.
+    #[cold]
     pub fn apply(&mut self, now: Instant, change: LinkChange, owner: &mut impl Owner<T>) {
         match change {
             LinkChange::Rate(rate) => self.set_rate(now, rate, owner),

@@ -206,6 +206,7 @@ impl Endpoint {
     }
 
     /// Sets the window of a sender whose window is [held](CongestionAlgorithm::Held), bytes; without effect on others.
+    #[cold]
     pub fn hold_window(&mut self, cwnd: u32) {
         if let SendHalf::Active(sender) = &mut self.sending {
             sender.congestion.hold(cwnd);

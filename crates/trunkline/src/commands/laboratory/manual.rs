@@ -112,13 +112,10 @@ pub(in crate::commands) const EXTRAS: [Extra; 17] = [
     Extra {
         page: "trunkline-lab-merge",
         files: &[RESULTS],
-        examples: &[
-            ("trunkline lab run office.toml --part 1/2 --out parts/1", "one machine makes half of the runs"),
-            (
-                "trunkline lab merge parts/1 parts/2",
-                "puts both halves together, as if one machine had made them",
-            ),
-        ],
+        examples: &[(
+            "trunkline lab merge parts/1 parts/2",
+            "puts two parts together, as if one machine had made them",
+        )],
     },
     Extra {
         page: "trunkline-lab-advise",
