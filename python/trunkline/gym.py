@@ -125,7 +125,7 @@ class SenderEnv(gymnasium.Env[Observation, Observation]):
         """Sets the window and runs on for a step."""
         simulation = self.simulation
         factor = 2.0 ** min(max(float(action[0]), -1.0), 1.0)
-        self._window = min(max(self._window * factor, SEGMENT), self._max_window)
+        self._window = min(max(self._window * factor, 2 * SEGMENT), self._max_window)
         open_ = simulation.set_window(self._traffic, self._window, self._user)
         simulation.run_for(self._step)
         seen = self._look()

@@ -232,7 +232,7 @@ fn a_held_window_is_what_its_owner_sets() {
     assert_eq!(congestion.cwnd(), 10 * MSS, "Reno has its own");
     congestion.set_algorithm(CongestionAlgorithm::Held);
     assert_eq!(congestion.cwnd(), 10 * MSS);
-    for window in [30 * MSS, MSS, 5 * MSS / 2] {
+    for window in [30 * MSS, 2 * MSS, 5 * MSS / 2] {
         congestion.hold(window);
         for millis in 0..50 {
             congestion.handle_ack(&ack(Instant::from_millis(millis), MSS, &congestion));
