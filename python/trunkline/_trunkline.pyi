@@ -3,7 +3,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, final
 
-__all__: list[str]
+__all__ = ["Claim", "Experiment", "ExperimentError", "Results", "RunError", "Simulation", "Table", "VERSION", "__version__"]
+
 __version__: str
 VERSION: str
 
