@@ -87,9 +87,7 @@ impl Congestion {
         if self.models_path() {
             self.window.ssthresh = u32::MAX;
         }
-        if matches!(self.algorithm, Algorithm::Held) {
-            self.hold(self.window.cwnd);
-        }
+        self.hold(self.window.cwnd);
     }
 
     /// Sets the window of [`CongestionAlgorithm::Held`], bytes; without effect on others. Acknowledgements and losses leave it as it is. A

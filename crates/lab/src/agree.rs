@@ -7,7 +7,7 @@ use trunkline_engine::catalogue::{self, Unit};
 use crate::campaign::Complete;
 use crate::number::{self, spread};
 use crate::report::{Align, Document, plain, table};
-use crate::results::{Estimate, Point, Verdict};
+use crate::results::{Estimate, Point, Verdict, named};
 
 /// Quantities that are compared where both engines have them, and the smallest value of each that is worth a ratio: below it a
 /// difference of one packet or one tick is a large part.
@@ -161,7 +161,7 @@ pub fn deviations(agreements: &[Agreement]) -> Vec<Deviation> {
     for agreement in agreements {
         for row in &agreement.rows {
             let Some(ratio) = row.ratio.filter(|ratio| *ratio > 0.0) else { continue };
-            let place = format!("{} {}{}", agreement.experiment, row.metric, named(&row.point));
+            let place = format!("{} {}{}", agreement.experiment, row.metric, bracketed(&row.point));
             by_quantity.entry(&row.quantity).or_default().push((factor(ratio), place));
         }
     }
@@ -175,9 +175,8 @@ pub fn deviations(agreements: &[Agreement]) -> Vec<Deviation> {
 }
 
 /// ` [flows=10, trunk=with]`; nothing of an experiment without a sweep.
-fn named(point: &Point) -> String {
-    let values: Vec<String> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    if values.is_empty() { String::new() } else { format!(" [{}]", values.join(", ")) }
+fn bracketed(point: &Point) -> String {
+    if point.is_empty() { String::new() } else { format!(" [{}]", named(point)) }
 }
 
 /// How many claims come out the same; `None` if there are none.
@@ -257,7 +256,7 @@ fn of_experiment(document: &mut Document, agreement: &Agreement) {
                 _ => "",
             };
             vec![
-                plain(named(&row.point).trim()),
+                plain(bracketed(&row.point).trim()),
                 format!("`{}`", row.metric),
                 first,
                 second,

@@ -15,7 +15,7 @@ pub fn all() -> impl Iterator<Item = Result<Document, Mistakes>> {
 }
 
 /// The one with this id or alias.
-pub fn embedded(name: &str) -> Option<Document> {
+pub fn find(name: &str) -> Option<Document> {
     all().flatten().find(|document| names(document).any(|known| known == name))
 }
 
@@ -44,7 +44,7 @@ pub fn open(path: &Path) -> Result<Document, Mistakes> {
     if path.exists() {
         return Document::read(path);
     }
-    path.to_str().and_then(embedded).ok_or_else(|| unknown(path))
+    path.to_str().and_then(find).ok_or_else(|| unknown(path))
 }
 
 /// There is neither a file nor an experiment of this name.

@@ -11,6 +11,17 @@ pub use trunkline_engine::outcome::{Outcome, SeriesOutcome};
 /// The point of a sweep: for each axis, the name of its value there.
 pub type Point = IndexMap<String, String>;
 
+/// The name of a point: `flows=10, trunk=with`.
+pub fn named(point: &Point) -> String {
+    let values: Vec<_> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    values.join(", ")
+}
+
+/// ` at flows=10, trunk=with`; nothing of an experiment without a sweep.
+pub fn at(point: &Point) -> String {
+    if point.is_empty() { String::new() } else { format!(" at {}", named(point)) }
+}
+
 /// The axis of results along which settings of unknowns lie.
 pub const SETTING_AXIS: &str = "setting";
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use trunkline_engine::Engine;
-use trunkline_lab::campaign::{self, Campaign, Failure, Options, RunPart, Study};
+use trunkline_lab::campaign::{self, Campaign, Options, RunPart, Study};
 use trunkline_lab::document::Document;
 use trunkline_lab::store::Begin;
 
@@ -76,20 +76,13 @@ pub(crate) fn run(
             place.display()
         )));
     }
-    let failures: Vec<String> = campaign.failures.iter().map(said).collect();
+    let failures: Vec<String> = campaign.failures.iter().map(ToString::to_string).collect();
     if campaign.complete.is_empty() || (!failures.is_empty() && failures.len() == study.runs()) {
         let first = failures.first().map_or("no run", String::as_str);
         return Err(RunError::new_err(format!("all runs failed, the first: {first}")));
     }
     let results = Results::read(py, &place.join(&study.experiment.id), failures)?;
     Ok(if temporary.is_some() { results.without_directory() } else { results })
-}
-
-fn said(failure: &Failure) -> String {
-    let point: Vec<String> = failure.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    let at = if point.is_empty() { String::new() } else { format!(" at {}", point.join(", ")) };
-    let whose = if failure.panicked { " (the engine panicked: please report it)" } else { "" };
-    format!("{}{at}, seed {}: {}{whose}", failure.experiment, failure.seed, failure.why)
 }
 
 /// Runs it on other threads. This one looks after signals, and calls back. What either raises ends the run.

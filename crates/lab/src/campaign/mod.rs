@@ -16,6 +16,7 @@ mod tests;
 mod work;
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use crate::VERSION;
 use crate::document::{Document, Mistakes};
 use crate::experiment::Experiment;
 use crate::plan::Planned;
-use crate::results::{Outcome, Point, PointResult, Refusal, Run};
+use crate::results::{self, Outcome, Point, PointResult, Refusal, Run};
 use crate::store::{self, Begin, Directory, Hold, Identity, Journal, StoreError};
 use crate::threads;
 use crate::verdict::{self, Judgement};
@@ -78,9 +79,9 @@ impl Study {
     fn seeds(&self, point: usize) -> impl Iterator<Item = u64> {
         let first = self.experiment.seed;
         // Where the point's first run is among all.
-        let before: u64 = match self.part {
-            Some(_) => (0..point).map(|point| u64::from(self.runs_at(point))).sum(),
-            None => 0,
+        let before: u64 = match &self.each {
+            Some(each) => each.iter().take(point).copied().map(u64::from).sum(),
+            None => point as u64 * u64::from(self.experiment.runs),
         };
         let here = move |run: &u64| self.part.is_none_or(|part| part.has(before + run));
         (0..u64::from(self.runs_at(point))).filter(here).map(move |run| first.wrapping_add(run))
@@ -146,6 +147,13 @@ pub struct Failure {
     pub why: String,
     /// The engine panicked: that is a mistake in it.
     pub panicked: bool,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if self.panicked { " (the engine panicked: please report it)" } else { "" };
+        write!(f, "{}{}, seed {}: {}{whose}", self.experiment, results::at(&self.point), self.seed, self.why)
+    }
 }
 
 /// What came of an experiment.

@@ -10,9 +10,9 @@ use trunkline_engine::{Captured, Engine, EngineError};
 use trunkline_lab::VERSION;
 use trunkline_lab::campaign::Study;
 use trunkline_lab::plan::Planned;
-use trunkline_lab::results::Point;
+use trunkline_lab::results::{self, Point};
 
-use super::{Errors, named};
+use super::Errors;
 use crate::cli::laboratory::CaptureArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ pub(super) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     let Some(study) = study else { return Ok(()) };
     let planned = point(&study, &arguments.at)?;
     let seed = arguments.seed.unwrap_or(study.experiment.seed);
-    let at = if planned.point.is_empty() { String::new() } else { format!(" at {}", named(&planned.point)) };
+    let at = results::at(&planned.point);
     let what = format!("{}{at}, seed {seed}", study.experiment.id);
     let comments = [what.clone(), study.experiment.title.clone()];
     let stop = interrupt::watch(&Engine::Sim)?;

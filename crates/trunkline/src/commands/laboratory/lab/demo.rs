@@ -65,7 +65,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
 /// The experiment with the rate and the time that were asked for.
 fn document(arguments: &DemoArguments) -> Result<Document, Mistakes> {
     let rate = arguments.rate;
-    let mut document = embedded::embedded(ID).expect("build.rs embeds it");
+    let mut document = embedded::find(ID).expect("build.rs embeds it");
     let packets = rate.bytes_in(QUEUE_TIME).div_ceil(PACKET_BYTES).max(MIN_QUEUE_PACKETS).to_string();
     let bits = |rate: Rate, times: u64| format!("{} bit/s", rate.bits_per_second() * times);
     for (path, value) in [
@@ -266,7 +266,7 @@ mod tests {
     fn without_arguments_it_is_the_experiment_as_its_file_has_it() {
         let planned = |document: Document| document.plan().unwrap_or_else(|mistakes| panic!("{mistakes}"));
         let own = planned(document(&arguments(15, 10.0)).unwrap_or_else(|mistakes| panic!("{mistakes}")));
-        let file = planned(embedded::embedded(ID).expect("embedded"));
+        let file = planned(embedded::find(ID).expect("embedded"));
         assert_eq!(own.len(), 3);
         for (own, file) in own.iter().zip(&file) {
             assert_eq!(own.scenario, file.scenario, "{}", name(&own.point));

@@ -9,12 +9,13 @@ use trunkline_lab::number::count;
 use trunkline_lab::report::{
     self as reports, EXPLANATION_PAGE, ReportError, robustness_word, set_up_counts, set_up_word, share,
 };
+use trunkline_lab::results;
 use trunkline_lab::store::Begin;
 
 use super::failure;
 use super::progress::Bar;
 use super::run::report_failures;
-use super::{Errors, jobs, named, papers};
+use super::{Errors, jobs, papers};
 use crate::cli::laboratory::ExplainArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -137,7 +138,7 @@ fn text(answer: &Explanation, page: &Path) -> String {
         lines.push(format!("  published values: {}", set_up_counts(values)));
     }
     for value in answer.values.iter().filter(|value| value.set_up != SetUp::Holds) {
-        let at = if value.point.is_empty() { String::new() } else { format!(" at {}", named(&value.point)) };
+        let at = results::at(&value.point);
         let (word, share) = (set_up_word(value.set_up), share(&value.share));
         lines.push(format!("    {word:<15} {}{at}: {share} of the settings", value.metric));
     }

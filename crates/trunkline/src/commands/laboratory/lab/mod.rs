@@ -27,7 +27,6 @@ use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::embedded::open;
 use trunkline_lab::number::count;
 use trunkline_lab::report::ReportError;
-use trunkline_lab::results::Point;
 use trunkline_lab::store::StoreError;
 use trunkline_testbed::privilege;
 
@@ -96,12 +95,6 @@ fn ready(engine: &Engine) -> Result<Engine, Failure> {
             Ok(Engine::Testbed { program: Some(program), attempts: *attempts })
         }
     }
-}
-
-/// The name of a point: `flows=10, trunk=with`.
-fn named(point: &Point) -> String {
-    let values: Vec<_> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    values.join(", ")
 }
 
 impl Changes {

@@ -9,12 +9,11 @@ use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::embedded::open;
 use trunkline_lab::number;
 use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE};
-use trunkline_lab::results::Point;
 use trunkline_lab::store::Begin;
 use trunkline_testbed::traffic::Stop;
 
 use super::progress::Bar;
-use super::{Errors, failure, jobs, named, ready, report, verdicts};
+use super::{Errors, failure, jobs, ready, report, verdicts};
 use crate::cli::laboratory::{Execution, RunArguments};
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -193,18 +192,6 @@ pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Resu
 /// Says which runs failed, and why.
 pub(super) fn report_failures(failures: &[trunkline_lab::campaign::Failure]) {
     for failure in failures {
-        let whose = if failure.panicked { " (the engine panicked: please report it)" } else { "" };
-        remark(&format_args!(
-            "trunkline: {}{}, seed {}: {}{whose}",
-            failure.experiment,
-            at(&failure.point),
-            failure.seed,
-            failure.why
-        ));
+        remark(&format_args!("trunkline: {failure}"));
     }
-}
-
-/// ` at flows=10, trunk=with`.
-fn at(point: &Point) -> String {
-    if point.is_empty() { String::new() } else { format!(" at {}", named(point)) }
 }

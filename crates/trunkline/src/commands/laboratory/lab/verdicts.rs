@@ -9,10 +9,8 @@ use trunkline_lab::campaign::Complete;
 use trunkline_lab::experiment::ClaimKind;
 use trunkline_lab::number::spread;
 use trunkline_lab::report::{Entry, QUICK, Whose, is_asked_first, shortfalls, sign, word};
-use trunkline_lab::results::{PointResult, Verdict};
+use trunkline_lab::results::{PointResult, Verdict, named};
 use trunkline_lab::verdict::Tally;
-
-use super::named;
 
 /// The width of text, in columns.
 const WIDTH: usize = 96;
