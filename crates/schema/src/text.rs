@@ -62,3 +62,10 @@ pub fn wrong_type(value: &Value) -> String {
 pub fn count(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
+
+/// Whether a site, and what else a file names, may have this name.
+pub fn is_site_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && !text.starts_with('.')
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
+}

@@ -21,7 +21,7 @@ const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 no daemon answers, \
 4 this machine lacks something that the command needs, 5 usable but with warnings (check, doctor), 6 cannot write the output, \
-7 a bound does not hold (lab survey), 130 interrupted, 141 the reader of the output has gone."
+7 a bound does not hold (lab survey) or a trunk is refused (controller plan), 130 interrupted, 141 the reader of the output has gone."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -61,6 +61,8 @@ pub(crate) enum Command {
     #[cfg(feature = "laboratory")]
     #[command(flatten)]
     Laboratory(laboratory::LaboratoryCommand),
+    /// Plan trunks with a guaranteed rate between many sites.
+    Controller(ControllerArguments),
     /// Print the JSON Schema of a site's configuration file, for editors.
     Schema,
     /// Generate a private key and print it.
@@ -200,6 +202,32 @@ pub(crate) struct LeaveArguments {
     pub(crate) directory: PathBuf,
     #[command(flatten)]
     pub(crate) plan: PlanArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArguments {
+    #[command(subcommand)]
+    pub(crate) command: ControllerCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ControllerCommand {
+    /// Show which trunks of a network can have the rates that they ask for, on which ways, and what others lack. It changes nothing.
+    Plan(NetworkPlanArguments),
+    /// Print the JSON Schema of a network's file, for editors.
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetworkPlanArguments {
+    /// The network's file.
+    pub(crate) file: PathBuf,
+    /// Begin with what this plan carries, which --json has printed.
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) from: Option<PathBuf>,
+    /// Print one JSON object instead.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn site_name(text: &str) -> Result<String, String> {

@@ -19,7 +19,6 @@ pub(crate) enum Failure {
     /// The command cannot write its result: exit code 6.
     Output(io::Error),
     /// A bound that the file states does not hold: exit code 7.
-    #[cfg_attr(not(feature = "laboratory"), expect(dead_code, reason = "only experiments state bounds"))]
     Bound(String),
     /// Interrupted by the user: exit code 130.
     #[cfg_attr(

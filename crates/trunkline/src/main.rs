@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Unblock(arguments) => commands::unblock::unblock(&arguments),
         #[cfg(feature = "laboratory")]
         Command::Laboratory(command) => commands::laboratory::run(&command),
+        Command::Controller(arguments) => commands::controller::controller(&arguments.command),
         Command::Schema => commands::generate::schema(),
         Command::Genkey => commands::keys::genkey(),
         Command::Pubkey => commands::keys::pubkey(),

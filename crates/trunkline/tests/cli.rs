@@ -39,6 +39,20 @@ to = "b"
 tcp = "linux-6"
 "#;
 
+const NETWORK: &str = r#"
+[sites.a.uplinks.dsl]
+up = "10 Mbit/s"
+down = "100 Mbit/s"
+
+[sites.b.uplinks.fibre]
+up = "100 Mbit/s"
+down = "100 Mbit/s"
+
+[trunks.a-b]
+sites = ["a", "b"]
+guarantee = "5 Mbit/s"
+"#;
+
 /// A directory that is removed at the end, with a site, its key and an experiment in it, and a daemon's socket.
 struct Place(Directory);
 
@@ -52,6 +66,7 @@ impl Place {
             .expect("its mode");
         place.write("a.toml", "private_key_file = \"a.key\"\nclasses = \"single\"\n");
         place.write("sample.toml", EXPERIMENT);
+        place.write("network.toml", NETWORK);
         place
     }
 
@@ -131,6 +146,9 @@ const LINES: &[(&[&str], usize)] = &[
     (&["genkey"], 0),
     (&["pubkey"], 0),
     (&["schema"], 0),
+    (&["controller", "plan", "network.toml"], 0),
+    (&["controller", "plan", "network.toml", "--json"], 0),
+    (&["controller", "schema"], 0),
     (&["completions", "bash"], 0),
     (&["man"], 0),
     (&["lab", "check", "sample.toml"], 0),

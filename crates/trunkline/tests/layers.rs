@@ -10,13 +10,14 @@ use crate::sources::sources;
 use serde_json::Value;
 
 /// Crates that are a function of their arguments.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "trunkline-units",
     "trunkline-packet",
     "trunkline-queue",
     "trunkline-link",
     "trunkline-trunk",
     "trunkline-workload",
+    "trunkline-admission",
     "trunkline-congestion",
     "trunkline-tcp",
     "trunkline-sim",
@@ -77,7 +78,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 21] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -210,6 +211,29 @@ const RULES: [Rule; 19] = [
             "trunkline-testbed",
         ],
         because: "it says what is sent, and neither how nor over what: simulated and real hosts send the same",
+    },
+    Rule {
+        who: &["trunkline-admission"],
+        never_on: &[
+            "trunkline-packet",
+            "trunkline-queue",
+            "trunkline-trunk",
+            "trunkline-schema",
+            "trunkline-controller",
+        ],
+        because: "it knows sites, links and rates: who asks, and in which file, is not its affair",
+    },
+    Rule {
+        who: &["trunkline-controller"],
+        never_on: &[
+            "trunkline-gateway",
+            "trunkline-proxy",
+            "trunkline-linux",
+            "trunkline-netlink",
+            "trunkline-engine",
+            "trunkline-testbed",
+        ],
+        because: "it runs on any machine, and gateways run without it: they have documents in common, not code",
     },
     Rule {
         who: &["trunkline-congestion"],

@@ -26,10 +26,12 @@ use zeroize::Zeroizing;
 
 pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
 use trunkline_proxy::Plan;
-pub use trunkline_schema::{Encryption, MAX_CLASSES, MAX_LANES, MetricsListen, Mistake, Mistakes};
+pub use trunkline_schema::{
+    Encryption, MAX_CLASSES, MAX_LANES, MetricsListen, Mistake, Mistakes, is_site_name,
+};
 use trunkline_schema::{MAX_FILE, read_file};
 use trunkline_trunk::{ClassSettings, LaneGroup, Transport, TrunkPlan};
-pub use values::{endpoint, interface_address, is_site_name, prefix};
+pub use values::{endpoint, interface_address, prefix};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
 

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Value;
-use trunkline_schema::{listen_address, wrong_type};
+use trunkline_schema::{is_site_name, listen_address, wrong_type};
 
 use super::leaf::leaf;
 use super::routing::MAIN_TABLE;
@@ -117,13 +117,6 @@ fn routing_table(value: &Value) -> Result<RoutingTable, String> {
 
 fn public_key(text: &str) -> Result<PublicKey, String> {
     text.parse().map_err(|error| format!("{error}"))
-}
-
-/// Whether a site may have this name.
-pub fn is_site_name(text: &str) -> bool {
-    (1..=64).contains(&text.len())
-        && !text.starts_with('.')
-        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
 }
 
 pub(super) fn site_name(text: &str) -> Result<String, String> {

@@ -13,7 +13,9 @@ const KEY: File = File { path: "/etc/trunkline/NAME.key", about: "its private ke
 const SOCKET: File =
     File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
 
-const EXTRAS: [Extra; 20] = [
+const NETWORK: File = File { path: "network.toml", about: "sites, links and trunks" };
+
+const EXTRAS: [Extra; 23] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -152,6 +154,31 @@ const EXTRAS: [Extra; 20] = [
             "trunkline unblock a",
             "lets packets to the peers of site a pass again after its gateway has ended",
         )],
+    },
+    Extra {
+        page: "trunkline-controller",
+        files: &[NETWORK],
+        examples: &[("trunkline controller plan network.toml", "shows which trunks can be carried")],
+    },
+    Extra {
+        page: "trunkline-controller-plan",
+        files: &[NETWORK],
+        examples: &[
+            (
+                "trunkline controller plan network.toml",
+                "shows which trunks can be carried, and what others lack",
+            ),
+            ("trunkline controller plan --json network.toml > plan.json", "keeps the plan"),
+            (
+                "trunkline controller plan --from plan.json network.toml",
+                "shows what a change to the file means for those that are carried",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-controller-schema",
+        files: &[],
+        examples: &[("trunkline controller schema > network.schema.json", "writes the schema to a file")],
     },
     Extra {
         page: "trunkline-schema",

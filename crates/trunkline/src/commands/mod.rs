@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod control;
+pub(crate) mod controller;
 pub(crate) mod doctor;
 mod extra;
 pub(crate) mod generate;

@@ -1,0 +1,192 @@
+//! Why a demand is refused: which links lack what, and what would fit.
+
+use std::cmp::Ordering;
+
+use trunkline_units::Rate;
+
+use crate::demand::Demand;
+use crate::network::{Direction, Network, Rates};
+use crate::room::Room;
+use crate::search::{Search, Way};
+
+/// What a link lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacking {
+    /// A rate in this direction along the link.
+    Rate {
+        /// The direction.
+        direction: Direction,
+        /// What is left of it.
+        left: Rate,
+        /// What is missing.
+        missing: Rate,
+    },
+    /// Lanes whose windows would have five packets.
+    Lanes {
+        /// What is left.
+        left: u32,
+        /// What is missing.
+        missing: u32,
+    },
+}
+
+/// A link that lacks something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortage {
+    /// The link.
+    pub link: usize,
+    /// What it lacks.
+    pub lacking: Lacking,
+}
+
+/// Why a demand is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is missing on the way, or the pair of ways, that takes the largest part of what is asked; nothing where no way joins the sites
+    /// at all, or no two that share no link.
+    pub shortages: Vec<Shortage>,
+    /// The largest rates in the proportion that is asked that would be admitted; none if no rate would.
+    pub fits: Option<Rates>,
+    /// The demand that took its room.
+    pub gave_way_to: Option<usize>,
+}
+
+/// A part of what is asked, at most all: `left` of `needed`.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    left: u64,
+    needed: u64,
+}
+
+impl Part {
+    const NONE: Part = Part { left: 0, needed: 1 };
+    const ALL: Part = Part { left: 1, needed: 1 };
+
+    fn new(left: Rate, needed: Rate) -> Self {
+        let (left, needed) = (left.bits_per_second(), needed.bits_per_second());
+        if left < needed { Part { left, needed } } else { Part::ALL }
+    }
+
+    const fn of(self, rate: Rate) -> Rate {
+        let part = rate.bits_per_second() as u128 * self.left as u128 / self.needed as u128;
+        Rate::from_bits_per_second(part as u64)
+    }
+
+    fn compared(&self, other: &Self) -> Ordering {
+        let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
+        product(self.left, other.needed).cmp(&product(other.left, self.needed))
+    }
+}
+
+/// What a demand is asked of, and what is there.
+struct Question<'q, 'n> {
+    demand: &'q Demand,
+    network: &'n Network,
+    room: &'q Room<'n>,
+}
+
+/// Why a demand has no place in what is reserved.
+pub(crate) fn explain<'n>(
+    demand: &Demand,
+    network: &'n Network,
+    room: &Room<'n>,
+    search: &mut Search<'n>,
+) -> Refusal {
+    let question = Question { demand, network, room };
+    let most = question.most(search).filter(|part| part.left > 0);
+    let ways = match most {
+        Some(part) => question.ways(search, part),
+        None => ways(demand, search, &|link, _| demand.may_pass(link) && question.has_lanes(link))
+            .or_else(|| ways(demand, search, &|link, _| demand.may_pass(link))),
+    };
+    let fits =
+        most.map(|part| Rates { forth: part.of(demand.rates.forth), back: part.of(demand.rates.back) });
+    let links = ways.iter().flatten().flat_map(|way| way.links.iter().copied());
+    let shortages = links.flat_map(|(link, passed)| question.shortages(link, passed)).collect();
+    Refusal { shortages, fits, gave_way_to: None }
+}
+
+impl Question<'_, '_> {
+    fn has_lanes(&self, link: usize) -> bool {
+        self.demand.lanes <= self.room.lanes_left(link, self.demand.priority.setup)
+    }
+
+    /// The part that a link carries.
+    fn part(&self, link: usize, passed: Direction) -> Part {
+        if !self.demand.may_pass(link) || !self.has_lanes(link) {
+            return Part::NONE;
+        }
+        let sides = self.room.sides(self.demand, link, passed, self.demand.priority.setup);
+        let [one, other] = sides.map(|side| Part::new(side.left, side.needed));
+        if one.compared(&other).is_lt() { one } else { other }
+    }
+
+    fn ways(&self, search: &mut Search<'_>, part: Part) -> Option<Vec<Way>> {
+        ways(self.demand, search, &|link, passed| {
+            self.demand.may_pass(link)
+                && self.has_lanes(link)
+                && self.part(link, passed).compared(&part).is_ge()
+        })
+    }
+
+    /// The largest part that ways carry; nothing where there are none.
+    fn most(&self, search: &mut Search<'_>) -> Option<Part> {
+        // Mostly it is what the sites' own links carry.
+        let bound = self.bound();
+        if self.ways(search, bound).is_some() {
+            return Some(bound);
+        }
+        let mut parts: Vec<Part> = (0..self.network.links().len())
+            .flat_map(|link| Direction::BOTH.map(|passed| self.part(link, passed)))
+            .filter(|part| part.compared(&bound).is_lt())
+            .collect();
+        parts.sort_by(Part::compared);
+        parts.dedup_by(|one, other| one.compared(other).is_eq());
+        // What carries a part carries a smaller one.
+        let carried = parts.partition_point(|part| self.ways(search, *part).is_some());
+        carried.checked_sub(1).map(|place| parts[place])
+    }
+
+    /// The part that the sites' own links carry, whatever is between them.
+    fn bound(&self) -> Part {
+        let site = |site: usize| {
+            let links = self.network.leaving(site);
+            // The demand leaves the first site and reaches the second.
+            let passed = |direction: Direction| {
+                if site == self.demand.ends[0] { direction } else { direction.reversed() }
+            };
+            let mut parts: Vec<Part> =
+                links.map(|(link, direction)| self.part(link, passed(direction))).collect();
+            parts.sort_by(|one, other| other.compared(one));
+            parts.get(usize::from(self.demand.backup)).copied().unwrap_or(Part::NONE)
+        };
+        let [one, other] = self.demand.ends.map(site);
+        if one.compared(&other).is_lt() { one } else { other }
+    }
+
+    fn shortages(&self, link: usize, passed: Direction) -> Vec<Shortage> {
+        let setup = self.demand.priority.setup;
+        let (needed, left) = (self.demand.lanes, self.room.lanes_left(link, setup));
+        let lanes = (needed > left).then(|| Lacking::Lanes { left, missing: needed - left });
+        let sides = self.room.sides(self.demand, link, passed, setup);
+        let rates = sides.into_iter().filter(|side| side.needed > side.left).map(|side| {
+            let missing = side.needed.bits_per_second() - side.left.bits_per_second();
+            let missing = Rate::from_bits_per_second(missing);
+            Lacking::Rate { direction: side.direction, left: side.left, missing }
+        });
+        rates.chain(lanes).map(|lacking| Shortage { link, lacking }).collect()
+    }
+}
+
+/// As many ways as a demand asks for.
+fn ways(
+    demand: &Demand,
+    search: &mut Search<'_>,
+    fits: &impl Fn(usize, Direction) -> bool,
+) -> Option<Vec<Way>> {
+    if demand.backup {
+        search.two(demand.ends, fits).map(Vec::from)
+    } else {
+        search.one(demand.ends, fits).map(|way| vec![way])
+    }
+}

@@ -1,0 +1,396 @@
+//! The document: sites with their uplinks, links of the core, trunks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use trunkline_admission::{Demand, Link, Network, Priority, Rates, lanes_with_a_window};
+use trunkline_schema::quantity::{Rate, Share, Size, Time};
+use trunkline_schema::{At, Format, Mistakes, Source, near};
+use trunkline_units as units;
+
+/// The node of the core that uplinks lead to unless they say another.
+const CORE: &str = "core";
+/// The part of a link that guarantees may take, unless it says another: headers of lanes take about a twentieth, and something is left for
+/// what has no guarantee.
+const RESERVABLE: Share = Share(0.9);
+/// The lanes of a trunk, unless it says another number: those of a gateway's default classes.
+const LANES: u32 = 3;
+const PRIORITY: u8 = 4;
+const MAX_COST: u32 = 1_000_000;
+const MAX_SITES: usize = 100_000;
+const NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, no dot first";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Trunkline: a network of many sites")]
+struct File {
+    /// The shortest round trip between two sites, for links that say no other. Without it the windows of lanes are not looked at.
+    round_trip: Option<Time>,
+    /// Sites, by name.
+    sites: IndexMap<String, SiteTable>,
+    /// Links between nodes of the core, by name.
+    #[serde(default)]
+    links: IndexMap<String, LinkTable>,
+    /// Trunks that are to have a guaranteed rate, by name.
+    #[serde(default)]
+    trunks: IndexMap<String, TrunkTable>,
+}
+
+impl Format for File {}
+
+/// A site.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SiteTable {
+    /// Its links to the core, by name.
+    uplinks: IndexMap<String, UplinkTable>,
+}
+
+/// A link of a site to the core.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UplinkTable {
+    /// The rate from the site.
+    up: Rate,
+    /// The rate to the site.
+    down: Rate,
+    /// The node of the core that it leads to; "core".
+    to: Option<String>,
+    /// The part that guarantees may take; "90 %".
+    reservable: Option<Share>,
+    /// What a way over it costs, 1 or more; 1.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    cost: Option<u32>,
+    /// The shortest round trip of trunks over it, if it is not that of the network.
+    round_trip: Option<Time>,
+    /// The buffer in front of it; none.
+    buffer: Option<Size>,
+}
+
+/// A link between two nodes of the core.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LinkTable {
+    /// The two nodes.
+    ends: [String; 2],
+    /// The rate from the first to the second.
+    rate: Rate,
+    /// The rate from the second to the first; the same.
+    back: Option<Rate>,
+    /// The part that guarantees may take; "90 %".
+    reservable: Option<Share>,
+    /// What a way over it costs, 1 or more; 1.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    cost: Option<u32>,
+    /// The shortest round trip of trunks over it, if it is not that of the network.
+    round_trip: Option<Time>,
+    /// The buffer in front of it; none.
+    buffer: Option<Size>,
+}
+
+/// A trunk between two sites.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TrunkTable {
+    /// The two sites.
+    sites: [String; 2],
+    /// The rate that is guaranteed from the first to the second.
+    guarantee: Rate,
+    /// The rate that is guaranteed from the second to the first; the same.
+    back: Option<Rate>,
+    /// Its lanes in each shard, which share links with those of others; 3, as a gateway has by default.
+    #[schemars(range(min = 1, max = 1024))]
+    lanes: Option<u32>,
+    /// Whose room it may take: 0 (first) to 7 (last); 4.
+    #[schemars(range(min = 0, max = 7))]
+    setup: Option<u8>,
+    /// Who may take its room: 0 to 7, not after `setup`; as `setup`.
+    #[schemars(range(min = 0, max = 7))]
+    hold: Option<u8>,
+    /// Whether it has a second way that shares no link with the first, with the same room; false.
+    #[serde(default)]
+    backup: bool,
+    /// Links that it may not take: "SITE/UPLINK", or the name of a link of the core.
+    #[serde(default)]
+    avoid: Vec<String>,
+}
+
+/// A network and the trunks that are asked of it, with their names.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// Sites, then nodes of the core.
+    pub(crate) nodes: Places,
+    sites: usize,
+    pub(crate) links: Places,
+    pub(crate) network: Network,
+    pub(crate) trunks: Vec<String>,
+    pub(crate) demands: Vec<Demand>,
+}
+
+/// The JSON Schema of documents, for editors.
+pub fn json_schema_text() -> String {
+    trunkline_schema::json_schema_text::<File>()
+}
+
+impl Document {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn read(path: &Path) -> Result<Self, Mistakes> {
+        Document::from_source(&Source::open(path)?)
+    }
+
+    /// Reads a text. The name is for messages.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Mistakes> {
+        Document::from_source(&Source::parse(name, text)?)
+    }
+
+    fn from_source(source: &Source) -> Result<Self, Mistakes> {
+        let file: File = source.read()?;
+        let findings = source.findings::<File>();
+        let document = resolve(file, &findings.root());
+        let (found, _) = findings.into_found();
+        match document {
+            Some(document) if found.is_empty() => Ok(document),
+            _ => Err(source.mistakes(source.tree(), found.into_iter().map(|one| (one, None)))),
+        }
+    }
+
+    /// The names of its sites.
+    pub fn sites(&self) -> &[String] {
+        &self.nodes.names[..self.sites]
+    }
+}
+
+fn resolve(file: File, at: &At<'_>) -> Option<Document> {
+    let File { round_trip, sites, links, trunks } = file;
+    if sites.len() > MAX_SITES {
+        at.key("sites").report(format!("are {} sites", sites.len()), format!("up to {MAX_SITES}"));
+        return None;
+    }
+    let (nodes, links_of) = (Places::default(), Places::default());
+    let mut building = Building { round_trip, sites: sites.len(), nodes, links: links_of, built: Vec::new() };
+    for name in sites.keys() {
+        check_name(name, &at.key("sites").key(name));
+        building.nodes.place(name);
+    }
+    let count = sites.len();
+    for (name, site) in &sites {
+        building.uplinks(name, site, &at.key("sites").key(name).key("uplinks"));
+    }
+    for (name, link) in &links {
+        building.link(name, link, &at.key("links").key(name));
+    }
+    let Building { nodes, links, built, .. } = building;
+    let demands = trunks
+        .iter()
+        .map(|(name, trunk)| {
+            demand(
+                name,
+                trunk,
+                &Known { nodes: &nodes, sites: count, links: &links },
+                &at.key("trunks").key(name),
+            )
+        })
+        .collect();
+    let passes = (0..nodes.names.len()).map(|node| node >= count).collect();
+    // What no network can be has been reported by its key.
+    let network = Network::new(passes, built).ok()?;
+    Some(Document { nodes, sites: count, links, network, trunks: trunks.into_keys().collect(), demands })
+}
+
+/// Names, and the place of each.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    names: Vec<String>,
+    places: BTreeMap<String, usize>,
+}
+
+impl Places {
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(place) = self.places.get(name) {
+            return *place;
+        }
+        self.places.insert(name.to_owned(), self.names.len());
+        self.names.push(name.to_owned());
+        self.names.len() - 1
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
+    }
+
+    pub(crate) fn name(&self, place: usize) -> &str {
+        &self.names[place]
+    }
+}
+
+/// The network as far as it is built.
+struct Building {
+    round_trip: Option<Time>,
+    sites: usize,
+    nodes: Places,
+    links: Places,
+    built: Vec<Link>,
+}
+
+/// What links of sites and of the core both have.
+struct Terms {
+    rates: Rates,
+    reservable: Option<Share>,
+    cost: Option<u32>,
+    round_trip: Option<Time>,
+    buffer: Option<Size>,
+}
+
+impl Building {
+    fn uplinks(&mut self, site: &str, table: &SiteTable, at: &At<'_>) {
+        if table.uplinks.is_empty() {
+            at.report("is empty: nothing joins the site to the others", "at least one uplink");
+        }
+        let sites = self.nodes.find(site).unwrap_or_default();
+        for (name, uplink) in &table.uplinks {
+            let at = at.key(name);
+            check_name(name, &at);
+            let UplinkTable { up, down, to, reservable, cost, round_trip, buffer } = uplink;
+            let node = self.node(to.as_deref().unwrap_or(CORE), &at.key("to"));
+            let rates = Rates { forth: up.0, back: down.0 };
+            let terms = Terms {
+                rates,
+                reservable: *reservable,
+                cost: *cost,
+                round_trip: *round_trip,
+                buffer: *buffer,
+            };
+            self.links.place(&format!("{site}/{name}"));
+            self.push([sites, node], &terms, &at);
+        }
+    }
+
+    fn link(&mut self, name: &str, table: &LinkTable, at: &At<'_>) {
+        check_name(name, at);
+        let LinkTable { ends, rate, back, reservable, cost, round_trip, buffer } = table;
+        if ends[0] == ends[1] {
+            at.key("ends").report("are the same node", "two nodes of the core");
+        }
+        let places = [0, 1].map(|end| self.node(&ends[end], &at.key("ends").index(end)));
+        let rates = Rates { forth: rate.0, back: back.unwrap_or(*rate).0 };
+        let terms =
+            Terms { rates, reservable: *reservable, cost: *cost, round_trip: *round_trip, buffer: *buffer };
+        self.links.place(name);
+        self.push(places, &terms, at);
+    }
+
+    /// A node of the core.
+    fn node(&mut self, name: &str, at: &At<'_>) -> usize {
+        check_name(name, at);
+        let place = self.nodes.place(name);
+        if self.is_site(place) {
+            at.report(format!("{name:?} is a site, which passes nothing on"), "a node of the core");
+        }
+        place
+    }
+
+    fn is_site(&self, node: usize) -> bool {
+        // Nodes of the core come after all sites, whose names are placed first.
+        node < self.sites
+    }
+
+    fn push(&mut self, ends: [usize; 2], terms: &Terms, at: &At<'_>) {
+        let cost = terms.cost.unwrap_or(1);
+        if !(1..=MAX_COST).contains(&cost) {
+            at.key("cost").refuse(format!("1 to {MAX_COST}"));
+        }
+        let part = terms.reservable.unwrap_or(RESERVABLE).0;
+        let reservable = |rate: units::Rate| {
+            // Of at most 10^13 bit/s, whose products with a share are exact enough.
+            units::Rate::from_bits_per_second((rate.bits_per_second() as f64 * part).floor() as u64)
+        };
+        let slower = terms.rates.forth.min(terms.rates.back);
+        let round_trip = terms.round_trip.or(self.round_trip);
+        let buffer = units::Bytes(terms.buffer.unwrap_or_default().0);
+        let lanes = round_trip.map(|Time(round_trip)| lanes_with_a_window(slower, round_trip, buffer));
+        let reservable = Rates { forth: reservable(terms.rates.forth), back: reservable(terms.rates.back) };
+        self.built.push(Link { ends, reservable, lanes, cost });
+    }
+}
+
+/// What trunks may name.
+struct Known<'k> {
+    nodes: &'k Places,
+    sites: usize,
+    links: &'k Places,
+}
+
+fn demand(name: &str, trunk: &TrunkTable, known: &Known<'_>, at: &At<'_>) -> Demand {
+    check_name(name, at);
+    let TrunkTable { sites: ends, guarantee, back, lanes, setup, hold, backup, avoid } = trunk;
+    let site = |end: usize| {
+        let at = at.key("sites").index(end);
+        let place = known.nodes.find(&ends[end]).filter(|place| *place < known.sites);
+        if place.is_none() {
+            let near = near(&ends[end], known.nodes.names[..known.sites].iter().map(String::as_str));
+            at.report(format!("there is no site {:?}", ends[end]), one_of(&near, "a name of [sites]"));
+        }
+        place.unwrap_or_default()
+    };
+    if ends[0] == ends[1] {
+        at.key("sites").report("are the same site", "two sites");
+    }
+    let setup_priority = setup.unwrap_or(PRIORITY);
+    let hold_priority = hold.unwrap_or(setup_priority);
+    for (key, priority) in [("setup", setup_priority), ("hold", hold_priority)] {
+        if priority > 7 {
+            at.key(key).refuse("0 (first) to 7 (last)");
+        }
+    }
+    if hold_priority > setup_priority {
+        let problem = format!(
+            "is {hold_priority}, after setup, {setup_priority}: two trunks could take each other's room"
+        );
+        at.key("hold").report(problem, "no more than setup");
+    }
+    let lanes = lanes.unwrap_or(LANES);
+    if !(1..=1024).contains(&lanes) {
+        at.key("lanes").refuse("1 to 1024");
+    }
+    let avoided: BTreeSet<usize> = avoid
+        .iter()
+        .enumerate()
+        .filter_map(|(index, name)| {
+            let place = known.links.find(name);
+            if place.is_none() {
+                let near = near(name, known.links.names.iter().map(String::as_str));
+                let allowed = one_of(&near, "SITE/UPLINK, or a name of [links]");
+                at.key("avoid").index(index).report(format!("there is no link {name:?}"), allowed);
+            }
+            place
+        })
+        .collect();
+    Demand {
+        ends: [site(0), site(1)],
+        rates: Rates { forth: guarantee.0, back: back.unwrap_or(*guarantee).0 },
+        lanes,
+        priority: Priority { setup: setup_priority, hold: hold_priority },
+        backup: *backup,
+        avoided,
+    }
+}
+
+/// What is near, or what is allowed at all.
+fn one_of(near: &[String], allowed: &str) -> String {
+    if near.is_empty() { allowed.to_owned() } else { format!("{allowed}, such as {}", near.join(" or ")) }
+}
+
+fn check_name(name: &str, at: &At<'_>) {
+    if !trunkline_schema::is_site_name(name) {
+        at.report(format!("{name:?} is no name"), NAME);
+    }
+}
