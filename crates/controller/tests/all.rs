@@ -4,3 +4,4 @@ mod document;
 mod page;
 mod plan;
 mod schema;
+mod store;

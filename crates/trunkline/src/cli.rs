@@ -21,7 +21,7 @@ const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 no daemon answers, \
 4 this machine lacks something that the command needs, 5 usable but with warnings (check, doctor), 6 cannot write the output, \
-7 a bound does not hold (lab survey) or a trunk is refused (controller plan), 130 interrupted, 141 the reader of the output has gone."
+7 a bound does not hold (lab survey) or a trunk is refused (controller), 130 interrupted, 141 the reader of the output has gone."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -61,7 +61,7 @@ pub(crate) enum Command {
     #[cfg(feature = "laboratory")]
     #[command(flatten)]
     Laboratory(laboratory::LaboratoryCommand),
-    /// Plan trunks with a guaranteed rate between many sites.
+    /// Plan trunks with a guaranteed rate between many sites, and keep the plans.
     Controller(ControllerArguments),
     /// Print the JSON Schema of a site's configuration file, for editors.
     Schema,
@@ -214,6 +214,12 @@ pub(crate) struct ControllerArguments {
 pub(crate) enum ControllerCommand {
     /// Show which trunks of a network can have the rates that they ask for, on which ways, and what others lack. It changes nothing.
     Plan(NetworkPlanArguments),
+    /// Keep a network's file and its plan as the next revision of a store.
+    Apply(ApplyArguments),
+    /// Print the document of a revision, or its plan.
+    Export(NetworkExportArguments),
+    /// List the revisions of a store: when, by whom, why, and what was changed.
+    Log(LogArguments),
     /// Print the JSON Schema of a network's file, for editors.
     Schema,
 }
@@ -223,9 +229,54 @@ pub(crate) struct NetworkPlanArguments {
     /// The network's file.
     pub(crate) file: PathBuf,
     /// Begin with what this plan carries, which --json has printed.
-    #[arg(long, value_name = "PLAN")]
+    #[arg(long, value_name = "PLAN", conflicts_with = "store")]
     pub(crate) from: Option<PathBuf>,
+    /// Begin with what the latest revision of this store carries, and show what is changed.
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<PathBuf>,
     /// Print one JSON object instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArguments {
+    /// The network's file.
+    pub(crate) file: PathBuf,
+    /// The store, one file; it is made if there is none.
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: PathBuf,
+    /// The revision that the file was made from, 0 for a new store. If there is a later one, nothing is applied.
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) from: u64,
+    /// Who applies it (default: the user of this process).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+    /// Why.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) note: String,
+    /// Apply it even if trunks are refused.
+    #[arg(long)]
+    pub(crate) partly: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetworkExportArguments {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// The revision (default: the latest).
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) revision: Option<u64>,
+    /// Print the plan as JSON instead of the document.
+    #[arg(long)]
+    pub(crate) plan: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArguments {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// Print a JSON object for each revision, a line each.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -9,6 +9,7 @@ mod bounds;
 mod cli;
 mod clients;
 mod common;
+mod controller;
 #[cfg(feature = "laboratory")]
 mod demo;
 mod device;

@@ -67,6 +67,8 @@ impl Place {
         place.write("a.toml", "private_key_file = \"a.key\"\nclasses = \"single\"\n");
         place.write("sample.toml", EXPERIMENT);
         place.write("network.toml", NETWORK);
+        let applied = place.run(&["controller", "apply", "network.toml", "--store", "n.db", "--from", "0"]);
+        assert!(applied.status.success());
         place
     }
 
@@ -148,6 +150,8 @@ const LINES: &[(&[&str], usize)] = &[
     (&["schema"], 0),
     (&["controller", "plan", "network.toml"], 0),
     (&["controller", "plan", "network.toml", "--json"], 0),
+    (&["controller", "export", "n.db"], 0),
+    (&["controller", "log", "n.db"], 0),
     (&["controller", "schema"], 0),
     (&["completions", "bash"], 0),
     (&["man"], 0),

@@ -1,30 +1,75 @@
-//! `controller`: many sites as one document.
+//! `controller`: many sites as one document, and its revisions.
 
-use std::fs;
+use std::env;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use trunkline_controller::{Document, Plan, json_schema_text, plan};
-use trunkline_schema::count;
+use chrono::{DateTime, SecondsFormat};
+use serde::Serialize;
+use trunkline_controller::{
+    Document, Plan, Proposal, Revision, Store, StoreError, changes, json_schema_text, plan,
+};
+use trunkline_schema::{MAX_FILE, count, read_file};
 
-use crate::cli::{ControllerCommand, NetworkPlanArguments};
+use crate::cli::{
+    ApplyArguments, ControllerCommand, LogArguments, NetworkExportArguments, NetworkPlanArguments,
+};
 use crate::failure::Failure;
-use crate::output::{print, print_line};
+use crate::output::{print, print_line, remark};
+
+/// The longest file of a plan, bytes: some hundred for each trunk.
+const MAX_PLAN: u64 = 64 << 20;
 
 pub(crate) fn controller(command: &ControllerCommand) -> Result<(), Failure> {
     match command {
         ControllerCommand::Plan(arguments) => show(arguments),
+        ControllerCommand::Apply(arguments) => apply(arguments),
+        ControllerCommand::Export(arguments) => export(arguments),
+        ControllerCommand::Log(arguments) => log(arguments),
         ControllerCommand::Schema => print(&json_schema_text()),
     }
 }
 
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let text = error.to_string();
+        match error {
+            StoreError::Refused(_) => Failure::Bound(text),
+            StoreError::Missing(_)
+            | StoreError::Foreign(_)
+            | StoreError::Newer { .. }
+            | StoreError::NoRevision { .. }
+            | StoreError::Document(_) => Failure::Input(text),
+            StoreError::Busy(_)
+            | StoreError::Sqlite { .. }
+            | StoreError::Plan { .. }
+            | StoreError::Conflict { .. }
+            | StoreError::Same(_) => Failure::Other(text),
+        }
+    }
+}
+
 fn show(arguments: &NetworkPlanArguments) -> Result<(), Failure> {
-    let before = arguments.from.as_deref().map(read_plan).transpose()?;
-    let document =
-        Document::read(&arguments.file).map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+    let latest = match &arguments.store {
+        Some(store) => Store::open(store)?.latest()?,
+        None => None,
+    };
+    let before = match &arguments.from {
+        Some(path) => Some(read_plan(path)?),
+        None => latest.as_ref().map(|latest| latest.plan.clone()),
+    };
+    let text = read(&arguments.file, MAX_FILE)?;
+    let document = Document::parse(&arguments.file.display().to_string(), &text)
+        .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
     let plan = plan(&document, before.as_ref());
     if arguments.json {
         print_line(&plan.to_json())?;
     } else {
+        if let Some(latest) = latest {
+            print_line(&format!("from revision {}, by {}", latest.number, latest.by))?;
+            let changed = changes(&latest.document, &text);
+            changed.iter().try_for_each(|change| print_line(&format!("  {change}")))?;
+        }
         print(&plan.to_string())?;
     }
     match plan.refused().count() {
@@ -33,8 +78,121 @@ fn show(arguments: &NetworkPlanArguments) -> Result<(), Failure> {
     }
 }
 
+fn apply(arguments: &ApplyArguments) -> Result<(), Failure> {
+    let ApplyArguments { file, store, from, by, note, partly } = arguments;
+    let text = read(file, MAX_FILE)?;
+    let by = by.clone().unwrap_or_else(user);
+    // A mistake in the file makes no store.
+    Document::parse(&file.display().to_string(), &text)
+        .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+    let mut store = if *from == 0 { Store::create(store)? } else { Store::open(store)? };
+    let proposal = Proposal {
+        name: &file.display().to_string(),
+        text: &text,
+        from: *from,
+        by: &by,
+        note,
+        at: now(),
+        partly: *partly,
+    };
+    match store.apply(&proposal) {
+        Ok(revision) => {
+            print_line(&format!("revision {}", revision.number))?;
+            print(&revision.plan.to_string())
+        }
+        Err(StoreError::Refused(plan)) => {
+            print(&plan.to_string())?;
+            Err(StoreError::Refused(plan).into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn export(arguments: &NetworkExportArguments) -> Result<(), Failure> {
+    let store = Store::open(&arguments.store)?;
+    let number = match arguments.revision {
+        Some(number) => number,
+        None => store.latest()?.map_or(1, |latest| latest.number),
+    };
+    let revision = store.revision(number)?;
+    if arguments.plan {
+        return print_line(&revision.plan.to_json());
+    }
+    remark(&format_args!("trunkline: this is revision {number}"));
+    print(&revision.document)
+}
+
+/// A revision as `log` lists it.
+#[derive(Debug, Serialize)]
+struct Entry {
+    revision: u64,
+    at: u64,
+    by: String,
+    note: String,
+    carried: usize,
+    refused: usize,
+    changed: Vec<String>,
+}
+
+impl Entry {
+    fn new(revision: Revision, before: &str) -> Self {
+        let refused = revision.plan.refused().count();
+        Entry {
+            revision: revision.number,
+            at: revision.at,
+            by: revision.by,
+            note: revision.note,
+            carried: revision.plan.trunks.len() - refused,
+            refused,
+            changed: changes(before, &revision.document),
+        }
+    }
+}
+
+fn log(arguments: &LogArguments) -> Result<(), Failure> {
+    let store = Store::open(&arguments.store)?;
+    let latest = store.latest()?.map_or(0, |latest| latest.number);
+    let mut before = String::new();
+    for number in 1..=latest {
+        let revision = store.revision(number)?;
+        let document = revision.document.clone();
+        let entry = Entry::new(revision, &before);
+        before = document;
+        if arguments.json {
+            print_line(&serde_json::to_string(&entry).map_err(Failure::doing("cannot print"))?)?;
+            continue;
+        }
+        let Entry { revision, at, by, note, carried, refused, changed } = entry;
+        let note = if note.is_empty() { note } else { format!(": {note}") };
+        let carried = count(carried, "trunk", "trunks");
+        print_line(&format!("revision {revision}, {}, {by}{note}", utc(at)))?;
+        print_line(&format!("  {carried} carried, {refused} refused"))?;
+        changed.iter().try_for_each(|change| print_line(&format!("  {change}")))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path, limit: u64) -> Result<String, Failure> {
+    read_file(path, limit).map_err(|problem| Failure::Input(format!("{}: {problem}", path.display())))
+}
+
 fn read_plan(path: &Path) -> Result<Plan, Failure> {
-    let text =
-        fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let text = read(path, MAX_PLAN)?;
     Plan::parse(&text).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+/// The user of this process; of one that was started by sudo, who has started it.
+fn user() -> String {
+    let named = ["SUDO_USER", "USER"].into_iter().find_map(|name| env::var(name).ok());
+    named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+/// `2026-11-29T02:30:00Z`.
+fn utc(at: u64) -> String {
+    let time = i64::try_from(at).ok().and_then(|at| DateTime::from_timestamp(at, 0));
+    time.map_or_else(|| format!("{at} s"), |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

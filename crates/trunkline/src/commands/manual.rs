@@ -13,9 +13,11 @@ const KEY: File = File { path: "/etc/trunkline/NAME.key", about: "its private ke
 const SOCKET: File =
     File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
 
+const STORE: File =
+    File { path: "network.db", about: "revisions of networks' files, with their plans (SQLite)" };
 const NETWORK: File = File { path: "network.toml", about: "sites, links and trunks" };
 
-const EXTRAS: [Extra; 23] = [
+const EXTRAS: [Extra; 26] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -173,7 +175,38 @@ const EXTRAS: [Extra; 23] = [
                 "trunkline controller plan --from plan.json network.toml",
                 "shows what a change to the file means for those that are carried",
             ),
+            (
+                "trunkline controller plan --store network.db network.toml",
+                "the same from what was applied last",
+            ),
         ],
+    },
+    Extra {
+        page: "trunkline-controller-apply",
+        files: &[NETWORK, STORE],
+        examples: &[
+            (
+                "trunkline controller apply network.toml --store network.db --from 0",
+                "makes a store with its first revision",
+            ),
+            (
+                "trunkline controller apply network.toml --store network.db --from 7 --note backup",
+                "applies what was made from revision 7, unless there is a later one",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-controller-export",
+        files: &[STORE],
+        examples: &[
+            ("trunkline controller export network.db > network.toml", "writes the latest document to a file"),
+            ("trunkline controller export network.db --revision 3 --plan", "prints the plan of revision 3"),
+        ],
+    },
+    Extra {
+        page: "trunkline-controller-log",
+        files: &[STORE],
+        examples: &[("trunkline controller log network.db", "lists all revisions, and what was changed")],
     },
     Extra {
         page: "trunkline-controller-schema",
