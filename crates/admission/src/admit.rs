@@ -81,27 +81,23 @@ impl Admission<'_> {
         let grows = |demand: usize, held: &Held| {
             Direction::BOTH.iter().any(|way| self.demands[demand].rates[*way] > held.rates[*way])
         };
-        let mut there: Vec<(u8, bool, usize, &Placement)> = held
-            .iter()
-            .enumerate()
-            .filter_map(|(demand, held)| held.as_ref().map(|held| (demand, held)))
-            .filter(|(demand, held)| is_placement(self.network, &self.demands[*demand], &held.placement))
-            .map(|(demand, held)| {
-                (self.demands[demand].priority.hold, grows(demand, held), demand, &held.placement)
-            })
-            .collect();
-        there.sort_by_key(|(hold, grows, demand, _)| (*hold, *grows, *demand));
-        for (hold, _, demand, placement) in there {
+        let mut there: Vec<(usize, &Held)> =
+            held.iter().enumerate().filter_map(|(demand, held)| Some((demand, held.as_ref()?))).collect();
+        there.retain(|(demand, held)| is_placement(self.network, &self.demands[*demand], &held.placement));
+        there.sort_by_key(|(demand, held)| {
+            (self.demands[*demand].priority.hold, grows(*demand, held), *demand)
+        });
+        for (demand, Held { placement, .. }) in there {
+            let Priority { setup, hold } = self.demands[demand].priority;
             if self.fits(demand, placement, hold) {
-                self.waiting.remove(&(self.demands[demand].priority.setup, demand));
+                self.waiting.remove(&(setup, demand));
                 self.put(demand, placement.clone());
             }
         }
     }
 
     fn fits(&self, demand: usize, placement: &Placement, priority: u8) -> bool {
-        let mut links = placement.ways().flat_map(|way| &way.links);
-        links.all(|(link, passed)| self.room.fits(&self.demands[demand], *link, *passed, priority))
+        placement.links().all(|(link, passed)| self.room.fits(&self.demands[demand], link, passed, priority))
     }
 
     /// Places a demand: where it takes nobody's room, or else where it takes that of others.
@@ -109,7 +105,7 @@ impl Admission<'_> {
         let setup = self.demands[demand].priority.setup;
         let found = self.find(demand, LAST).or_else(|| self.find(demand, setup));
         let Some(placement) = found else { return };
-        let given: Vec<(usize, Placement)> = self.give_way(demand, &placement);
+        let given = self.give_way(demand, &placement);
         self.put(demand, placement);
         // Who gives way no more than has to: what still fits stays.
         for (other, placement) in given.into_iter().rev() {
@@ -138,9 +134,9 @@ impl Admission<'_> {
     /// Takes from their places those who must leave for this one: of the last hold priority first, and of those the last.
     fn give_way(&mut self, demand: usize, placement: &Placement) -> Vec<(usize, Placement)> {
         let mut given = Vec::new();
-        for (link, passed) in placement.ways().flat_map(|way| &way.links) {
-            while !self.room.fits(&self.demands[demand], *link, *passed, LAST) {
-                let last = self.on[*link]
+        for (link, passed) in placement.links() {
+            while !self.room.fits(&self.demands[demand], link, passed, LAST) {
+                let last = self.on[link]
                     .iter()
                     .copied()
                     .max_by_key(|other| (self.demands[*other].priority.hold, *other));
@@ -154,8 +150,8 @@ impl Admission<'_> {
 
     fn put(&mut self, demand: usize, placement: Placement) {
         self.room.take(&self.demands[demand], &placement);
-        for (link, _) in placement.ways().flat_map(|way| &way.links) {
-            self.on[*link].insert(demand);
+        for (link, _) in placement.links() {
+            self.on[link].insert(demand);
         }
         self.gave_way[demand] = None;
         self.placed[demand] = Some(placement);
@@ -164,8 +160,8 @@ impl Admission<'_> {
     fn lift(&mut self, demand: usize) -> Option<Placement> {
         let placement = self.placed[demand].take()?;
         self.room.give_back(&self.demands[demand], &placement);
-        for (link, _) in placement.ways().flat_map(|way| &way.links) {
-            self.on[*link].remove(&demand);
+        for (link, _) in placement.links() {
+            self.on[link].remove(&demand);
         }
         Some(placement)
     }
@@ -190,7 +186,7 @@ fn is_placement(network: &Network, demand: &Demand, placement: &Placement) -> bo
     let mut links = BTreeSet::new();
     demand.backup == placement.backup.is_some()
         && placement.ways().all(|way| joins(network, demand, way))
-        && placement.ways().flat_map(|way| &way.links).all(|(link, _)| links.insert(*link))
+        && placement.links().all(|(link, _)| links.insert(link))
 }
 
 fn joins(network: &Network, demand: &Demand, way: &Way) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::network::Rates;
+use crate::network::{Direction, Rates};
 use crate::search::Way;
 
 /// Priorities of a demand (RFC 3209 §4.7.3), each 0 (first) to 7 (last).
@@ -56,6 +56,11 @@ impl Placement {
     /// Its way, and its backup.
     pub fn ways(&self) -> impl Iterator<Item = &Way> {
         std::iter::once(&self.way).chain(&self.backup)
+    }
+
+    /// The links of both, each with the direction in which it is passed.
+    pub fn links(&self) -> impl Iterator<Item = (usize, Direction)> {
+        self.ways().flat_map(|way| way.links.iter().copied())
     }
 }
 

@@ -58,8 +58,28 @@ struct Part {
     needed: u64,
 }
 
+impl Ord for Part {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
+        product(self.left, other.needed).cmp(&product(other.left, self.needed))
+    }
+}
+
+impl PartialOrd for Part {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Part {}
+
 impl Part {
-    const NONE: Part = Part { left: 0, needed: 1 };
     const ALL: Part = Part { left: 1, needed: 1 };
 
     fn new(left: Rate, needed: Rate) -> Self {
@@ -70,11 +90,6 @@ impl Part {
     const fn of(self, rate: Rate) -> Rate {
         let part = rate.bits_per_second() as u128 * self.left as u128 / self.needed as u128;
         Rate::from_bits_per_second(part as u64)
-    }
-
-    fn compared(&self, other: &Self) -> Ordering {
-        let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
-        product(self.left, other.needed).cmp(&product(other.left, self.needed))
     }
 }
 
@@ -96,7 +111,7 @@ pub(crate) fn explain<'n>(
     let most = question.most(search).filter(|part| part.left > 0);
     let ways = match most {
         Some(part) => question.ways(search, part),
-        None => ways(demand, search, &|link, _| demand.may_pass(link) && question.has_lanes(link))
+        None => ways(demand, search, &|link, passed| question.part(link, passed).is_some())
             .or_else(|| ways(demand, search, &|link, _| demand.may_pass(link))),
     };
     let fits =
@@ -107,48 +122,41 @@ pub(crate) fn explain<'n>(
 }
 
 impl Question<'_, '_> {
-    fn has_lanes(&self, link: usize) -> bool {
-        self.demand.lanes <= self.room.lanes_left(link, self.demand.priority.setup)
-    }
-
-    /// The part that a link carries.
-    fn part(&self, link: usize, passed: Direction) -> Part {
-        if !self.demand.may_pass(link) || !self.has_lanes(link) {
-            return Part::NONE;
+    /// The part that a link carries; none if the demand may not take it, or it has too few lanes.
+    fn part(&self, link: usize, passed: Direction) -> Option<Part> {
+        let setup = self.demand.priority.setup;
+        if !self.demand.may_pass(link) || self.demand.lanes > self.room.lanes_left(link, setup) {
+            return None;
         }
-        let sides = self.room.sides(self.demand, link, passed, self.demand.priority.setup);
-        let [one, other] = sides.map(|side| Part::new(side.left, side.needed));
-        if one.compared(&other).is_lt() { one } else { other }
+        let [one, other] = self.room.sides(self.demand, link, passed, setup);
+        Some(Part::new(one.left, one.needed).min(Part::new(other.left, other.needed)))
     }
 
     fn ways(&self, search: &mut Search<'_>, part: Part) -> Option<Vec<Way>> {
-        ways(self.demand, search, &|link, passed| {
-            self.demand.may_pass(link)
-                && self.has_lanes(link)
-                && self.part(link, passed).compared(&part).is_ge()
-        })
+        ways(self.demand, search, &|link, passed| self.part(link, passed) >= Some(part))
     }
 
     /// The largest part that ways carry; nothing where there are none.
     fn most(&self, search: &mut Search<'_>) -> Option<Part> {
         // Mostly it is what the sites' own links carry.
-        let bound = self.bound();
+        let bound = self.bound()?;
         if self.ways(search, bound).is_some() {
             return Some(bound);
         }
         let mut parts: Vec<Part> = (0..self.network.links().len())
             .flat_map(|link| Direction::BOTH.map(|passed| self.part(link, passed)))
-            .filter(|part| part.compared(&bound).is_lt())
+            .flatten()
+            .filter(|part| *part < bound)
             .collect();
-        parts.sort_by(Part::compared);
-        parts.dedup_by(|one, other| one.compared(other).is_eq());
+        parts.sort();
+        parts.dedup();
         // What carries a part carries a smaller one.
         let carried = parts.partition_point(|part| self.ways(search, *part).is_some());
         carried.checked_sub(1).map(|place| parts[place])
     }
 
-    /// The part that the sites' own links carry, whatever is between them.
-    fn bound(&self) -> Part {
+    /// The part that the sites' own links carry, whatever is between them; none if they are too few.
+    fn bound(&self) -> Option<Part> {
         let site = |site: usize| {
             let links = self.network.leaving(site);
             // The demand leaves the first site and reaches the second.
@@ -156,12 +164,12 @@ impl Question<'_, '_> {
                 if site == self.demand.ends[0] { direction } else { direction.reversed() }
             };
             let mut parts: Vec<Part> =
-                links.map(|(link, direction)| self.part(link, passed(direction))).collect();
-            parts.sort_by(|one, other| other.compared(one));
-            parts.get(usize::from(self.demand.backup)).copied().unwrap_or(Part::NONE)
+                links.filter_map(|(link, direction)| self.part(link, passed(direction))).collect();
+            parts.sort_by(|one, other| other.cmp(one));
+            parts.get(usize::from(self.demand.backup)).copied()
         };
         let [one, other] = self.demand.ends.map(site);
-        if one.compared(&other).is_lt() { one } else { other }
+        one.min(other)
     }
 
     fn shortages(&self, link: usize, passed: Direction) -> Vec<Shortage> {

@@ -4,7 +4,6 @@ use trunkline_units::Rate;
 
 use crate::demand::{Demand, Placement};
 use crate::network::{Direction, Network};
-use crate::search::Way;
 
 /// Priorities: 0 to 7.
 const PRIORITIES: usize = 8;
@@ -79,8 +78,8 @@ impl<'n> Room<'n> {
 
     fn change(&mut self, demand: &Demand, placement: &Placement, change: impl Fn(&mut u64, u64)) {
         let hold = usize::from(demand.priority.hold);
-        for (link, passed) in placement.ways().flat_map(|way: &Way| &way.links) {
-            let reserved = &mut self.reserved[*link];
+        for (link, passed) in placement.links() {
+            let reserved = &mut self.reserved[link];
             for direction in Direction::BOTH {
                 let rate = demand.rates[passed.of(direction)];
                 change(&mut reserved.bits[direction as usize][hold], rate.bits_per_second());

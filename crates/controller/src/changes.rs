@@ -9,19 +9,17 @@ const NAMED: [&str; 3] = ["sites", "links", "trunks"];
 
 /// What a document has that another has not, by name: `trunks.a-b: changed`. An empty text is a document without anything.
 pub fn changes(before: &str, after: &str) -> Vec<String> {
-    let [before, after] = [before, after].map(|text| text.parse::<Table>().unwrap_or_default());
+    let mut documents = [before, after].map(|text| text.parse::<Table>().unwrap_or_default());
     let mut all = Vec::new();
-    let empty = Table::new();
     for name in NAMED {
-        let [before, after] =
-            [&before, &after].map(|document| document.get(name).and_then(Value::as_table).unwrap_or(&empty));
-        compare(&format!("{name}."), before, after, &mut all);
+        let [before, after] = documents.each_mut().map(|document| match document.remove(name) {
+            Some(Value::Table(named)) => named,
+            _ => Table::new(),
+        });
+        compare(&format!("{name}."), &before, &after, &mut all);
     }
-    let rest = |document: &Table| -> Table {
-        let others = document.iter().filter(|(key, _)| !NAMED.contains(&key.as_str()));
-        others.map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    compare("", &rest(&before), &rest(&after), &mut all);
+    let [before, after] = documents;
+    compare("", &before, &after, &mut all);
     all
 }
 

@@ -1,14 +1,13 @@
 //! The document: sites with their uplinks, links of the core, trunks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use trunkline_admission::{Demand, Link, Network, Priority, Rates, lanes_with_a_window};
 use trunkline_schema::quantity::{Rate, Share, Size, Time};
-use trunkline_schema::{At, Format, Mistakes, Source, near};
+use trunkline_schema::{At, Format, Mistakes, SITE_NAME, Source, is_site_name, near};
 use trunkline_units as units;
 
 /// The node of the core that uplinks lead to unless they say another.
@@ -18,10 +17,8 @@ const CORE: &str = "core";
 const RESERVABLE: Share = Share(0.9);
 /// The lanes of a trunk, unless it says another number: those of a gateway's default classes.
 const LANES: u32 = 3;
-const PRIORITY: u8 = 4;
 const MAX_COST: u32 = 1_000_000;
 const MAX_SITES: usize = 100_000;
-const NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, no dot first";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -136,23 +133,12 @@ pub fn json_schema_text() -> String {
 }
 
 impl Document {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// All that is wrong with it.
-    pub fn read(path: &Path) -> Result<Self, Mistakes> {
-        Document::from_source(&Source::open(path)?)
-    }
-
     /// Reads a text. The name is for messages.
     ///
     /// # Errors
     /// All that is wrong with it.
     pub fn parse(name: &str, text: &str) -> Result<Self, Mistakes> {
-        Document::from_source(&Source::parse(name, text)?)
-    }
-
-    fn from_source(source: &Source) -> Result<Self, Mistakes> {
+        let source = Source::parse(name, text)?;
         let file: File = source.read()?;
         let findings = source.findings::<File>();
         let document = resolve(file, &findings.root());
@@ -175,35 +161,25 @@ fn resolve(file: File, at: &At<'_>) -> Option<Document> {
         at.key("sites").report(format!("are {} sites", sites.len()), format!("up to {MAX_SITES}"));
         return None;
     }
-    let (nodes, links_of) = (Places::default(), Places::default());
-    let mut building = Building { round_trip, sites: sites.len(), nodes, links: links_of, built: Vec::new() };
+    let mut building = Building { round_trip, sites: sites.len(), ..Building::default() };
     for name in sites.keys() {
         check_name(name, &at.key("sites").key(name));
         building.nodes.place(name);
     }
-    let count = sites.len();
     for (name, site) in &sites {
         building.uplinks(name, site, &at.key("sites").key(name).key("uplinks"));
     }
     for (name, link) in &links {
         building.link(name, link, &at.key("links").key(name));
     }
-    let Building { nodes, links, built, .. } = building;
-    let demands = trunks
-        .iter()
-        .map(|(name, trunk)| {
-            demand(
-                name,
-                trunk,
-                &Known { nodes: &nodes, sites: count, links: &links },
-                &at.key("trunks").key(name),
-            )
-        })
-        .collect();
-    let passes = (0..nodes.names.len()).map(|node| node >= count).collect();
+    let demand =
+        |(name, trunk): (&String, &TrunkTable)| building.demand(name, trunk, &at.key("trunks").key(name));
+    let demands = trunks.iter().map(demand).collect();
+    let Building { sites, nodes, links, built, .. } = building;
+    let passes = (0..nodes.names.len()).map(|node| node >= sites).collect();
     // What no network can be has been reported by its key.
     let network = Network::new(passes, built).ok()?;
-    Some(Document { nodes, sites: count, links, network, trunks: trunks.into_keys().collect(), demands })
+    Some(Document { nodes, sites, links, network, trunks: trunks.into_keys().collect(), demands })
 }
 
 /// Names, and the place of each.
@@ -233,6 +209,7 @@ impl Places {
 }
 
 /// The network as far as it is built.
+#[derive(Default)]
 struct Building {
     round_trip: Option<Time>,
     sites: usize,
@@ -320,67 +297,61 @@ impl Building {
         let reservable = Rates { forth: reservable(terms.rates.forth), back: reservable(terms.rates.back) };
         self.built.push(Link { ends, reservable, lanes, cost });
     }
-}
 
-/// What trunks may name.
-struct Known<'k> {
-    nodes: &'k Places,
-    sites: usize,
-    links: &'k Places,
-}
-
-fn demand(name: &str, trunk: &TrunkTable, known: &Known<'_>, at: &At<'_>) -> Demand {
-    check_name(name, at);
-    let TrunkTable { sites: ends, guarantee, back, lanes, setup, hold, backup, avoid } = trunk;
-    let site = |end: usize| {
-        let at = at.key("sites").index(end);
-        let place = known.nodes.find(&ends[end]).filter(|place| *place < known.sites);
-        if place.is_none() {
-            let near = near(&ends[end], known.nodes.names[..known.sites].iter().map(String::as_str));
-            at.report(format!("there is no site {:?}", ends[end]), one_of(&near, "a name of [sites]"));
-        }
-        place.unwrap_or_default()
-    };
-    if ends[0] == ends[1] {
-        at.key("sites").report("are the same site", "two sites");
-    }
-    let setup_priority = setup.unwrap_or(PRIORITY);
-    let hold_priority = hold.unwrap_or(setup_priority);
-    for (key, priority) in [("setup", setup_priority), ("hold", hold_priority)] {
-        if priority > 7 {
-            at.key(key).refuse("0 (first) to 7 (last)");
-        }
-    }
-    if hold_priority > setup_priority {
-        let problem = format!(
-            "is {hold_priority}, after setup, {setup_priority}: two trunks could take each other's room"
-        );
-        at.key("hold").report(problem, "no more than setup");
-    }
-    let lanes = lanes.unwrap_or(LANES);
-    if !(1..=1024).contains(&lanes) {
-        at.key("lanes").refuse("1 to 1024");
-    }
-    let avoided: BTreeSet<usize> = avoid
-        .iter()
-        .enumerate()
-        .filter_map(|(index, name)| {
-            let place = known.links.find(name);
+    /// A trunk, once the network is whole.
+    fn demand(&self, name: &str, trunk: &TrunkTable, at: &At<'_>) -> Demand {
+        check_name(name, at);
+        let TrunkTable { sites: ends, guarantee, back, lanes, setup, hold, backup, avoid } = trunk;
+        let site = |end: usize| {
+            let at = at.key("sites").index(end);
+            let place = self.nodes.find(&ends[end]).filter(|place| self.is_site(*place));
             if place.is_none() {
-                let near = near(name, known.links.names.iter().map(String::as_str));
-                let allowed = one_of(&near, "SITE/UPLINK, or a name of [links]");
-                at.key("avoid").index(index).report(format!("there is no link {name:?}"), allowed);
+                let near = near(&ends[end], self.nodes.names[..self.sites].iter().map(String::as_str));
+                at.report(format!("there is no site {:?}", ends[end]), one_of(&near, "a name of [sites]"));
             }
-            place
-        })
-        .collect();
-    Demand {
-        ends: [site(0), site(1)],
-        rates: Rates { forth: guarantee.0, back: back.unwrap_or(*guarantee).0 },
-        lanes,
-        priority: Priority { setup: setup_priority, hold: hold_priority },
-        backup: *backup,
-        avoided,
+            place.unwrap_or_default()
+        };
+        if ends[0] == ends[1] {
+            at.key("sites").report("are the same site", "two sites");
+        }
+        let setup_priority = setup.unwrap_or(Priority::default().setup);
+        let hold_priority = hold.unwrap_or(setup_priority);
+        for (key, priority) in [("setup", setup_priority), ("hold", hold_priority)] {
+            if priority > 7 {
+                at.key(key).refuse("0 (first) to 7 (last)");
+            }
+        }
+        if hold_priority > setup_priority {
+            let problem = format!(
+                "is {hold_priority}, after setup, {setup_priority}: two trunks could take each other's room"
+            );
+            at.key("hold").report(problem, "no more than setup");
+        }
+        let lanes = lanes.unwrap_or(LANES);
+        if !(1..=1024).contains(&lanes) {
+            at.key("lanes").refuse("1 to 1024");
+        }
+        let avoided: BTreeSet<usize> = avoid
+            .iter()
+            .enumerate()
+            .filter_map(|(index, name)| {
+                let place = self.links.find(name);
+                if place.is_none() {
+                    let near = near(name, self.links.names.iter().map(String::as_str));
+                    let allowed = one_of(&near, "SITE/UPLINK, or a name of [links]");
+                    at.key("avoid").index(index).report(format!("there is no link {name:?}"), allowed);
+                }
+                place
+            })
+            .collect();
+        Demand {
+            ends: [site(0), site(1)],
+            rates: Rates { forth: guarantee.0, back: back.unwrap_or(*guarantee).0 },
+            lanes,
+            priority: Priority { setup: setup_priority, hold: hold_priority },
+            backup: *backup,
+            avoided,
+        }
     }
 }
 
@@ -390,7 +361,7 @@ fn one_of(near: &[String], allowed: &str) -> String {
 }
 
 fn check_name(name: &str, at: &At<'_>) {
-    if !trunkline_schema::is_site_name(name) {
-        at.report(format!("{name:?} is no name"), NAME);
+    if !is_site_name(name) {
+        at.report(format!("{name:?} is no name"), SITE_NAME);
     }
 }

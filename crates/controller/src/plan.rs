@@ -12,24 +12,24 @@ use crate::document::Document;
 /// The version of a plan's JSON.
 pub const PLAN_VERSION: u32 = 1;
 
-/// Something in each direction.
+/// A rate in each direction, bit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Both<T> {
+pub struct Both {
     /// From the first end to the second.
-    pub forth: T,
+    pub forth: u64,
     /// From the second end to the first.
-    pub back: T,
+    pub back: u64,
 }
 
-impl From<Rates> for Both<u64> {
+impl From<Rates> for Both {
     fn from(rates: Rates) -> Self {
         Both { forth: rates.forth.bits_per_second(), back: rates.back.bits_per_second() }
     }
 }
 
-impl From<Both<u64>> for Rates {
-    fn from(bits: Both<u64>) -> Self {
+impl From<Both> for Rates {
+    fn from(bits: Both) -> Self {
         let [forth, back] = [bits.forth, bits.back].map(Rate::from_bits_per_second);
         Rates { forth, back }
     }
@@ -58,7 +58,7 @@ pub struct PlannedTrunk {
     /// The sites that it joins.
     pub sites: [String; 2],
     /// The rate that it asks for.
-    pub guarantee: Both<u64>,
+    pub guarantee: Both,
     /// Whether it is carried, compared with the plan before.
     pub change: Change,
     /// Whether it asks for a backup.
@@ -95,7 +95,7 @@ pub struct Refused {
     /// that share no link.
     pub short: Vec<Short>,
     /// The largest rates, in the proportion that is asked, that would be carried.
-    pub fits: Option<Both<u64>>,
+    pub fits: Option<Both>,
     /// The trunk to which it gave way.
     pub gave_way_to: Option<String>,
 }
@@ -137,9 +137,9 @@ pub struct PlannedLink {
     /// The nodes that it joins.
     pub ends: [String; 2],
     /// What guarantees may take.
-    pub reservable: Both<u64>,
+    pub reservable: Both,
     /// What they take.
-    pub reserved: Both<u64>,
+    pub reserved: Both,
     /// The lanes that may share it, if a round trip is known.
     pub lanes_allowed: Option<u32>,
     /// The lanes that share it.
@@ -314,16 +314,14 @@ fn links(document: &Document, outcomes: &[Outcome]) -> Vec<PlannedLink> {
     let links = document.network.links();
     let mut reserved = vec![(Both { forth: 0, back: 0 }, 0); links.len()];
     for (demand, outcome) in document.demands.iter().zip(outcomes) {
-        for (link, passed) in
-            outcome.placement().iter().flat_map(|there| there.ways()).flat_map(|way| &way.links)
-        {
-            let (bits, lanes) = &mut reserved[*link];
+        for (link, passed) in outcome.placement().into_iter().flat_map(Placement::links) {
+            let (bits, lanes) = &mut reserved[link];
             bits.forth += demand.rates[passed.of(Direction::Forth)].bits_per_second();
             bits.back += demand.rates[passed.of(Direction::Back)].bits_per_second();
             *lanes += u64::from(demand.lanes);
         }
     }
-    let planned = |(place, (reserved, lanes)): (usize, (Both<u64>, u64))| PlannedLink {
+    let planned = |(place, (reserved, lanes)): (usize, (Both, u64))| PlannedLink {
         name: document.links.name(place).to_owned(),
         ends: links[place].ends.map(|node| document.nodes.name(node).to_owned()),
         reservable: links[place].reservable.into(),

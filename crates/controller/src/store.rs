@@ -196,12 +196,7 @@ impl Store {
         if !path.exists() {
             return Err(StoreError::Missing(path.to_owned()));
         }
-        let store = Store::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        match store.version()? {
-            Some(SCHEMA) => Ok(store),
-            Some(version) => Err(StoreError::Newer { path: store.path, version }),
-            None => Err(StoreError::Foreign(store.path)),
-        }
+        Store::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.known()
     }
 
     /// Opens a store, or makes an empty one.
@@ -215,8 +210,16 @@ impl Store {
             }
             store.make_tables()?;
         }
-        drop(store);
-        Store::open(path)
+        store.known()
+    }
+
+    /// This one, if its tables are those of this version.
+    fn known(self) -> Result<Self, StoreError> {
+        match self.version()? {
+            Some(SCHEMA) => Ok(self),
+            Some(version) => Err(StoreError::Newer { path: self.path, version }),
+            None => Err(StoreError::Foreign(self.path)),
+        }
     }
 
     fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
@@ -276,13 +279,11 @@ impl Store {
                 from => find(&path, &transaction, from)?,
             };
             let latest = before.as_ref();
-            let text =
-                |revision: Option<&Revision>| revision.map_or(String::new(), |one| one.document.clone());
             return Err(StoreError::Conflict {
                 from: proposal.from,
                 latest: number,
                 by: latest.map_or_else(String::new, |latest| latest.by.clone()),
-                changed: changes(&text(made_from.as_ref()), &text(latest)),
+                changed: changes(document_of(made_from.as_ref()), document_of(latest)),
             });
         }
         if before.as_ref().is_some_and(|before| before.document == proposal.text) {
@@ -307,6 +308,10 @@ impl Store {
         transaction.commit().map_err(failed)?;
         Ok(revision)
     }
+}
+
+fn document_of(revision: Option<&Revision>) -> &str {
+    revision.map_or("", |revision| &revision.document)
 }
 
 fn version(path: &Path, connection: &Connection) -> Result<Option<i32>, StoreError> {

@@ -107,7 +107,7 @@ fn bits(bits: u64) -> Rate {
 }
 
 /// `20 Mbit/s`, or `20 Mbit/s and back 5 Mbit/s`.
-fn rates(rates: Both<u64>) -> String {
+fn rates(rates: Both) -> String {
     let Both { forth, back } = rates;
     if forth == back { bits(forth).to_string() } else { format!("{} and back {}", bits(forth), bits(back)) }
 }

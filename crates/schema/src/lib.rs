@@ -43,5 +43,5 @@ pub use reader::{
     expand, put, read, read_file, read_input, read_partly,
 };
 pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, Resolver, default_queue};
-pub use text::{count, is_site_name, read_text, wrong_type};
+pub use text::{SITE_NAME, count, is_site_name, read_text, wrong_type};
 pub use words::{CongestionControlName, Dscp, LaneCount, Lengths, Name, OneOrMany, Ports, Protocol};

@@ -63,7 +63,10 @@ pub fn count(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
-/// Whether a site, and what else a file names, may have this name.
+/// The names that sites, and what else a file names, may have.
+pub const SITE_NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot";
+
+/// Whether one may have this name.
 pub fn is_site_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && !text.starts_with('.')

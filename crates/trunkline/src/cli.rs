@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use trunkline_gateway::config::{interface_address, is_site_name, prefix};
+use trunkline_schema::SITE_NAME;
 use trunkline_schema::quantity::Time;
 
 /// The commands that only a build with the laboratory has.
@@ -282,11 +283,7 @@ pub(crate) struct LogArguments {
 }
 
 fn site_name(text: &str) -> Result<String, String> {
-    if is_site_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("allowed: 1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot".to_owned())
-    }
+    if is_site_name(text) { Ok(text.to_owned()) } else { Err(format!("allowed: {SITE_NAME}")) }
 }
 
 fn expiry(text: &str) -> Result<Duration, String> {

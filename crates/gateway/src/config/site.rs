@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use trunkline_proxy::Plan;
 use trunkline_schema::quantity::Time;
-use trunkline_schema::{At, Mistakes, Partly, Resolver, Source, check_proxies, read_partly};
+use trunkline_schema::{At, Mistakes, Partly, Resolver, SITE_NAME, Source, check_proxies, read_partly};
 use trunkline_trunk::CongestionControl;
 use zeroize::Zeroizing;
 
 use super::file::{SiteFile, TunTable};
-use super::values::{self, PREFIX, SITE_NAME};
+use super::values::{self, PREFIX};
 use super::{
     Config, ControlConfig, DEFAULT_KEEPALIVE, MAX_LANES_PER_GROUP, MetricsConfig, PeerConfig,
     PrivateKeySource, RUN_DIRECTORY, TunConfig, peers, secret,

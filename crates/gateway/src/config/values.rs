@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Value;
-use trunkline_schema::{is_site_name, listen_address, wrong_type};
+use trunkline_schema::{SITE_NAME, is_site_name, listen_address, wrong_type};
 
 use super::leaf::leaf;
 use super::routing::MAIN_TABLE;
@@ -17,7 +17,6 @@ use super::{Endpoint, Host, RoutingTable, Zone};
 use crate::keys::PublicKey;
 
 /// What [`site_name`] takes.
-pub(super) const SITE_NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot";
 /// What [`interface_name`] takes.
 pub(super) const INTERFACE_NAME: &str = "1 to 15 bytes without white space, '/', ':' or '%'";
 /// What [`ListenAddress`] takes.

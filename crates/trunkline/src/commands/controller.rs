@@ -59,8 +59,7 @@ fn show(arguments: &NetworkPlanArguments) -> Result<(), Failure> {
         None => latest.as_ref().map(|latest| latest.plan.clone()),
     };
     let text = read(&arguments.file, MAX_FILE)?;
-    let document = Document::parse(&arguments.file.display().to_string(), &text)
-        .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+    let document = document(&arguments.file, &text)?;
     let plan = plan(&document, before.as_ref());
     if arguments.json {
         print_line(&plan.to_json())?;
@@ -83,8 +82,7 @@ fn apply(arguments: &ApplyArguments) -> Result<(), Failure> {
     let text = read(file, MAX_FILE)?;
     let by = by.clone().unwrap_or_else(user);
     // A mistake in the file makes no store.
-    Document::parse(&file.display().to_string(), &text)
-        .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+    document(file, &text)?;
     let mut store = if *from == 0 { Store::create(store)? } else { Store::open(store)? };
     let proposal = Proposal {
         name: &file.display().to_string(),
@@ -95,30 +93,26 @@ fn apply(arguments: &ApplyArguments) -> Result<(), Failure> {
         at: now(),
         partly: *partly,
     };
-    match store.apply(&proposal) {
-        Ok(revision) => {
-            print_line(&format!("revision {}", revision.number))?;
-            print(&revision.plan.to_string())
-        }
-        Err(StoreError::Refused(plan)) => {
-            print(&plan.to_string())?;
-            Err(StoreError::Refused(plan).into())
-        }
-        Err(error) => Err(error.into()),
+    let applied = store.apply(&proposal);
+    if let Err(StoreError::Refused(plan)) = &applied {
+        print(&plan.to_string())?;
     }
+    let revision = applied?;
+    print_line(&format!("revision {}", revision.number))?;
+    print(&revision.plan.to_string())
 }
 
 fn export(arguments: &NetworkExportArguments) -> Result<(), Failure> {
     let store = Store::open(&arguments.store)?;
-    let number = match arguments.revision {
-        Some(number) => number,
-        None => store.latest()?.map_or(1, |latest| latest.number),
+    let latest = if arguments.revision.is_none() { store.latest()? } else { None };
+    let revision = match latest {
+        Some(latest) => latest,
+        None => store.revision(arguments.revision.unwrap_or(1))?,
     };
-    let revision = store.revision(number)?;
     if arguments.plan {
         return print_line(&revision.plan.to_json());
     }
-    remark(&format_args!("trunkline: this is revision {number}"));
+    remark(&format_args!("trunkline: this is revision {}", revision.number));
     print(&revision.document)
 }
 
@@ -174,6 +168,11 @@ fn log(arguments: &LogArguments) -> Result<(), Failure> {
 
 fn read(path: &Path, limit: u64) -> Result<String, Failure> {
     read_file(path, limit).map_err(|problem| Failure::Input(format!("{}: {problem}", path.display())))
+}
+
+fn document(file: &Path, text: &str) -> Result<Document, Failure> {
+    let name = file.display().to_string();
+    Document::parse(&name, text).map_err(|mistakes| Failure::Input(mistakes.to_string()))
 }
 
 fn read_plan(path: &Path) -> Result<Plan, Failure> {
