@@ -48,7 +48,12 @@ fn main() {
 
 fn link(ends: [usize; 2], mbit: u64, cost: u32) -> Link {
     let rate = Rate::from_bits_per_second(mbit * 1_000_000);
-    Link { ends, reservable: Rates::both(rate), lanes: Some(2000), cost }
+    Link {
+        ends,
+        reservable: Rates::both(rate),
+        least: Rates::both(Rate::from_bits_per_second(300_000)),
+        cost,
+    }
 }
 
 fn demand(rng: &mut Rng) -> Demand {

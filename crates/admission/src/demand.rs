@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::network::{Direction, Rates};
+use trunkline_units::Rate;
+
+use crate::network::{Direction, Link, Rates};
 use crate::search::Way;
 
 /// Priorities of a demand (RFC 3209 §4.7.3), each 0 (first) to 7 (last).
@@ -27,7 +29,7 @@ pub struct Demand {
     pub ends: [usize; 2],
     /// The rate from the first to the second, and back.
     pub rates: Rates,
-    /// Its lanes: connections that share links with those of others.
+    /// Its lanes: the connections that share its rate.
     pub lanes: u32,
     /// Who gives way to it, and to whom it gives way.
     pub priority: Priority,
@@ -40,6 +42,19 @@ pub struct Demand {
 impl Demand {
     pub(crate) fn may_pass(&self, link: usize) -> bool {
         !self.avoided.contains(&link)
+    }
+
+    /// The rate from which on its lanes have their windows on a link, in a direction along it.
+    pub(crate) fn least(&self, link: &Link, direction: Direction) -> Rate {
+        Rate::from_bits_per_second(link.least[direction].bits_per_second().saturating_mul(self.lanes.into()))
+    }
+
+    /// Whether its lanes have their windows on a link that it passes in this direction, at these rates. What asks for nothing needs none.
+    pub(crate) fn has_windows(&self, rates: Rates, link: &Link, passed: Direction) -> bool {
+        Direction::BOTH.iter().all(|direction| {
+            let rate = rates[passed.of(*direction)];
+            rate == Rate::ZERO || rate >= self.least(link, *direction)
+        })
     }
 }
 

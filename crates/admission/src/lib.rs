@@ -2,8 +2,8 @@
 //! the trunks that share a resource of the network.
 //!
 //! A [`Network`] is sites, nodes between them and links. A link has a rate that guarantees may take in each direction (RFC 3630 §2.5.7,
-//! *maximum reservable bandwidth*) and, where it is known, a number of lanes that may share it, so that the window of each has the five
-//! packets that fast retransmit needs (kung1998 §6, C2; [`lanes_with_a_window`]). [`admit`] takes [`Demand`]s and gives each a
+//! *maximum reservable bandwidth*) and, where its round trip is known, a rate from which on the window of a lane has the five packets that
+//! fast retransmit needs (kung1998 §6, C2; [`least_rate`]). [`admit`] takes [`Demand`]s and gives each a
 //! [`Placement`] or a [`Refusal`].
 //!
 //! - A demand takes the way of least cost on which every link has room for it: constrained shortest path first, as for traffic engineering
@@ -24,6 +24,6 @@ mod search;
 
 pub use admit::{Outcome, admit};
 pub use demand::{Demand, Held, Placement, Priority};
-pub use network::{Direction, Link, Network, NetworkError, Rates, lanes_with_a_window};
+pub use network::{Direction, Link, Network, NetworkError, Rates, least_rate};
 pub use refusal::{Lacking, Refusal, Shortage};
 pub use search::Way;

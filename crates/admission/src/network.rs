@@ -77,8 +77,8 @@ pub struct Link {
     pub ends: [usize; 2],
     /// What guarantees may take.
     pub reservable: Rates,
-    /// How many lanes may share it; any number, if it does not say.
-    pub lanes: Option<u32>,
+    /// The rates from which on a lane over it has a window of five packets; zero where that is not known.
+    pub least: Rates,
     /// What a way over it costs, 1 or more. Of ways that cost the same one with fewer links is taken.
     pub cost: u32,
 }
@@ -175,9 +175,10 @@ impl Network {
     }
 }
 
-/// How many lanes may share a link so that the window of each grows to five packets before the link's queue is full (kung1998 §6, C2):
-/// what fills the link for a round trip, and its buffer, divided by five packets of 1500 bytes.
-pub fn lanes_with_a_window(rate: Rate, round_trip: Duration, buffer: Bytes) -> u32 {
-    let room = rate.bytes_in(round_trip).saturating_add(buffer.0);
-    u32::try_from(room / (WINDOW_PACKETS * PACKET)).unwrap_or(u32::MAX)
+/// The rate at which the window of a lane grows to five packets of 1500 bytes before the queue of a link of this rate is full (kung1998
+/// §6, C2): five packets in a round trip and the time in which the link empties its buffer.
+pub fn least_rate(link: Rate, round_trip: Duration, buffer: Bytes) -> Rate {
+    let emptied = buffer.0.saturating_mul(8) as f64 / link.bits_per_second().max(1) as f64;
+    let bits = (WINDOW_PACKETS * PACKET * 8) as f64;
+    Rate::from_bits_per_second((bits / (round_trip.as_secs_f64() + emptied)).ceil() as u64)
 }

@@ -21,12 +21,14 @@ pub enum Lacking {
         /// What is missing.
         missing: Rate,
     },
-    /// Lanes whose windows would have five packets.
-    Lanes {
-        /// What is left.
-        left: u32,
-        /// What is missing.
-        missing: u32,
+    /// Windows of five packets for the demand's lanes, in this direction along the link.
+    Window {
+        /// The direction.
+        direction: Direction,
+        /// The rate that is asked.
+        asked: Rate,
+        /// How much more they need.
+        missing: Rate,
     },
 }
 
@@ -50,6 +52,9 @@ pub struct Refusal {
     /// The demand that took its room.
     pub gave_way_to: Option<usize>,
 }
+
+/// The parts below the largest one without windows of which one with windows is looked for.
+const MAX_TRIED: usize = 64;
 
 /// A part of what is asked, at most all: `left` of `needed`.
 #[derive(Debug, Clone, Copy)]
@@ -110,37 +115,46 @@ pub(crate) fn explain<'n>(
     let question = Question { demand, network, room };
     let most = question.most(search).filter(|part| part.left > 0);
     let ways = match most {
-        Some(part) => question.ways(search, part),
+        Some(part) => question.ways(search, part, true),
         None => ways(demand, search, &|link, passed| question.part(link, passed).is_some())
             .or_else(|| ways(demand, search, &|link, _| demand.may_pass(link))),
     };
-    let fits =
-        most.map(|part| Rates { forth: part.of(demand.rates.forth), back: part.of(demand.rates.back) });
+    let fits = most.map(|part| question.rates(part));
     let links = ways.iter().flatten().flat_map(|way| way.links.iter().copied());
     let shortages = links.flat_map(|(link, passed)| question.shortages(link, passed)).collect();
     Refusal { shortages, fits, gave_way_to: None }
 }
 
 impl Question<'_, '_> {
-    /// The part that a link carries; none if the demand may not take it, or it has too few lanes.
+    /// The part that a link carries; none if the demand may not take it, or its lanes have no windows there.
     fn part(&self, link: usize, passed: Direction) -> Option<Part> {
         let setup = self.demand.priority.setup;
-        if !self.demand.may_pass(link) || self.demand.lanes > self.room.lanes_left(link, setup) {
+        let there = &self.network.links()[link];
+        if !self.demand.may_pass(link) || !self.demand.has_windows(self.demand.rates, there, passed) {
             return None;
         }
         let [one, other] = self.room.sides(self.demand, link, passed, setup);
         Some(Part::new(one.left, one.needed).min(Part::new(other.left, other.needed)))
     }
 
-    fn ways(&self, search: &mut Search<'_>, part: Part) -> Option<Vec<Way>> {
-        ways(self.demand, search, &|link, passed| self.part(link, passed) >= Some(part))
+    fn rates(&self, part: Part) -> Rates {
+        Rates { forth: part.of(self.demand.rates.forth), back: part.of(self.demand.rates.back) }
     }
 
-    /// The largest part that ways carry; nothing where there are none.
+    /// The ways that carry a part, with windows at its rates or, unless `windows`, at those that are asked.
+    fn ways(&self, search: &mut Search<'_>, part: Part, windows: bool) -> Option<Vec<Way>> {
+        let rates = self.rates(part);
+        ways(self.demand, search, &|link, passed| {
+            self.part(link, passed) >= Some(part)
+                && (!windows || self.demand.has_windows(rates, &self.network.links()[link], passed))
+        })
+    }
+
+    /// The largest part that ways carry; nothing where there are none, or where it is too small for windows.
     fn most(&self, search: &mut Search<'_>) -> Option<Part> {
         // Mostly it is what the sites' own links carry.
         let bound = self.bound()?;
-        if self.ways(search, bound).is_some() {
+        if self.ways(search, bound, true).is_some() {
             return Some(bound);
         }
         let mut parts: Vec<Part> = (0..self.network.links().len())
@@ -150,9 +164,10 @@ impl Question<'_, '_> {
             .collect();
         parts.sort();
         parts.dedup();
-        // What carries a part carries a smaller one.
-        let carried = parts.partition_point(|part| self.ways(search, *part).is_some());
-        carried.checked_sub(1).map(|place| parts[place])
+        // What carries a part carries a smaller one, but for windows, which may need more than is left.
+        let carried = parts.partition_point(|part| self.ways(search, *part, false).is_some());
+        let windows = |part: &&Part| part.left > 0 && self.ways(search, **part, true).is_some();
+        parts[..carried].iter().rev().take(MAX_TRIED).find(windows).copied()
     }
 
     /// The part that the sites' own links carry, whatever is between them; none if they are too few.
@@ -174,15 +189,21 @@ impl Question<'_, '_> {
 
     fn shortages(&self, link: usize, passed: Direction) -> Vec<Shortage> {
         let setup = self.demand.priority.setup;
-        let (needed, left) = (self.demand.lanes, self.room.lanes_left(link, setup));
-        let lanes = (needed > left).then(|| Lacking::Lanes { left, missing: needed - left });
+        let there = &self.network.links()[link];
         let sides = self.room.sides(self.demand, link, passed, setup);
         let rates = sides.into_iter().filter(|side| side.needed > side.left).map(|side| {
             let missing = side.needed.bits_per_second() - side.left.bits_per_second();
             let missing = Rate::from_bits_per_second(missing);
             Lacking::Rate { direction: side.direction, left: side.left, missing }
         });
-        rates.chain(lanes).map(|lacking| Shortage { link, lacking }).collect()
+        let windows = sides.into_iter().filter_map(|side| {
+            let least = self.demand.least(there, side.direction);
+            let missing = least.bits_per_second().saturating_sub(side.needed.bits_per_second());
+            let (asked, missing) = (side.needed, Rate::from_bits_per_second(missing));
+            let lacks = asked > Rate::ZERO && missing > Rate::ZERO;
+            lacks.then_some(Lacking::Window { direction: side.direction, asked, missing })
+        });
+        rates.chain(windows).map(|lacking| Shortage { link, lacking }).collect()
     }
 }
 

@@ -15,7 +15,6 @@ pub(crate) const LAST: u8 = PRIORITIES as u8 - 1;
 struct Reserved {
     /// In each direction along the link, bit/s, by hold priority.
     bits: [[u64; PRIORITIES]; 2],
-    lanes: [u64; PRIORITIES],
 }
 
 /// What is reserved on all links.
@@ -45,13 +44,6 @@ impl<'n> Room<'n> {
         Rate::from_bits_per_second(there.saturating_sub(taken))
     }
 
-    /// The lanes that still may share a link.
-    pub(crate) fn lanes_left(&self, link: usize, priority: u8) -> u32 {
-        let Some(there) = self.network.links()[link].lanes else { return u32::MAX };
-        let taken: u64 = self.reserved[link].lanes[..=usize::from(priority)].iter().sum();
-        u64::from(there).saturating_sub(taken) as u32
-    }
-
     /// Both directions along a link for a demand that passes it in this one.
     pub(crate) fn sides(&self, demand: &Demand, link: usize, passed: Direction, priority: u8) -> [Side; 2] {
         Direction::BOTH.map(|direction| Side {
@@ -64,7 +56,7 @@ impl<'n> Room<'n> {
     /// Whether a link has room for a demand that passes it in this direction.
     pub(crate) fn fits(&self, demand: &Demand, link: usize, passed: Direction, priority: u8) -> bool {
         demand.may_pass(link)
-            && demand.lanes <= self.lanes_left(link, priority)
+            && demand.has_windows(demand.rates, &self.network.links()[link], passed)
             && self.sides(demand, link, passed, priority).iter().all(|side| side.needed <= side.left)
     }
 
@@ -84,7 +76,6 @@ impl<'n> Room<'n> {
                 let rate = demand.rates[passed.of(direction)];
                 change(&mut reserved.bits[direction as usize][hold], rate.bits_per_second());
             }
-            change(&mut reserved.lanes[hold], u64::from(demand.lanes));
         }
     }
 }

@@ -7,7 +7,6 @@ use trunkline_admission::{Demand, Direction, Network, Placement, Way};
 /// What is reserved, by link, direction along it and hold priority, counted anew from placements.
 pub(crate) struct Taken {
     bits: Vec<[[u64; 8]; 2]>,
-    lanes: Vec<[u64; 8]>,
 }
 
 impl Taken {
@@ -16,7 +15,7 @@ impl Taken {
         placed: impl Iterator<Item = (&'a Demand, &'a Placement)>,
     ) -> Self {
         let links = network.links().len();
-        let mut taken = Taken { bits: vec![[[0; 8]; 2]; links], lanes: vec![[0; 8]; links] };
+        let mut taken = Taken { bits: vec![[[0; 8]; 2]; links] };
         for (demand, placement) in placed {
             let hold = usize::from(demand.priority.hold);
             for way in [Some(&placement.way), placement.backup.as_ref()].into_iter().flatten() {
@@ -24,7 +23,6 @@ impl Taken {
                     let [along, against] = along(demand, *passed);
                     taken.bits[*link][0][hold] += along;
                     taken.bits[*link][1][hold] += against;
-                    taken.lanes[*link][hold] += u64::from(demand.lanes);
                 }
             }
         }
@@ -37,7 +35,6 @@ impl Taken {
             let sum = |of: &[u64; 8]| of.iter().sum::<u64>();
             sum(&self.bits[*place][0]) > link.reservable.forth.bits_per_second()
                 || sum(&self.bits[*place][1]) > link.reservable.back.bits_per_second()
-                || link.lanes.is_some_and(|lanes| sum(&self.lanes[*place]) > u64::from(lanes))
         };
         network.links().iter().enumerate().filter(over).map(|(place, _)| place).collect()
     }
@@ -56,9 +53,9 @@ impl Taken {
         let sum = |of: &[u64; 8]| of[..=priority].iter().sum::<u64>();
         sum(&self.bits[link][0]) + along <= there.reservable.forth.bits_per_second()
             && sum(&self.bits[link][1]) + against <= there.reservable.back.bits_per_second()
-            && there
-                .lanes
-                .is_none_or(|lanes| sum(&self.lanes[link]) + u64::from(demand.lanes) <= u64::from(lanes))
+            && [(along, there.least.forth), (against, there.least.back)]
+                .into_iter()
+                .all(|(rate, least)| rate == 0 || rate / u64::from(demand.lanes) >= least.bits_per_second())
             && !demand.avoided.contains(&link)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trunkline_admission::{
     Demand, Direction, Held, Lacking, Link, Network, NetworkError, Outcome, Placement, Priority, Rates,
-    Shortage, admit, lanes_with_a_window,
+    Shortage, admit, least_rate,
 };
 use trunkline_units::{Bytes, Rate};
 
@@ -14,7 +14,7 @@ fn mbit(mbit: u64) -> Rate {
 }
 
 fn link(ends: [usize; 2], rate: u64, cost: u32) -> Link {
-    Link { ends, reservable: Rates::both(mbit(rate)), lanes: None, cost }
+    Link { ends, reservable: Rates::both(mbit(rate)), least: Rates::both(Rate::ZERO), cost }
 }
 
 fn demand(ends: [usize; 2], rate: u64) -> Demand {
@@ -103,18 +103,30 @@ fn who_holds_worse_gives_way_and_takes_another_way() {
 }
 
 #[test]
-fn lanes_are_as_many_as_have_a_window_of_five_packets() {
-    // 10 Mbit/s for 60 ms are 75 000 bytes: ten windows of 7500.
-    assert_eq!(lanes_with_a_window(mbit(10), Duration::from_millis(60), Bytes(0)), 10);
-    assert_eq!(lanes_with_a_window(mbit(10), Duration::from_millis(60), Bytes(7499)), 10);
-    assert_eq!(lanes_with_a_window(mbit(10), Duration::from_millis(60), Bytes(7500)), 11);
-    let narrow = Link { lanes: Some(3), ..link([0, 1], 100, 1) };
-    let network = Network::new(vec![false, false], vec![narrow]).expect("a network");
-    let two = Demand { lanes: 2, ..demand([0, 1], 1) };
-    let outcomes = admit(&network, &[two.clone(), two], &[None, None]);
-    let Outcome::Refused(refusal) = &outcomes[1] else { panic!("{outcomes:?}") };
-    assert_eq!(refusal.shortages, [Shortage { link: 0, lacking: Lacking::Lanes { left: 1, missing: 1 } }]);
-    assert_eq!(refusal.fits, None);
+fn a_trunk_needs_a_rate_at_which_its_lanes_have_windows_of_five_packets() {
+    // Five packets in 60 ms, and in 60 ms and the 20 ms in which 10 Mbit/s empty 25 000 bytes.
+    assert_eq!(least_rate(mbit(10), Duration::from_millis(60), Bytes(0)), mbit(1));
+    assert_eq!(least_rate(mbit(10), Duration::from_millis(60), Bytes(25_000)), Rate::from_mbit(0.75));
+    let short = Link { least: Rates { forth: mbit(2), back: mbit(1) }, ..link([0, 1], 10, 1) };
+    let network = Network::new(vec![false, false], vec![short]).expect("a network");
+    let three = |rate| Demand { lanes: 3, ..demand([0, 1], rate) };
+    let outcomes = admit(&network, &[three(2), three(5), three(6), three(6)], &[None, None, None, None]);
+    let refusals: Vec<_> = outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Refused(refusal) => Some(refusal),
+            Outcome::Admitted(_) => None,
+        })
+        .collect();
+    let lacks = |direction, asked, missing| {
+        let lacking = Lacking::Window { direction, asked: mbit(asked), missing: mbit(missing) };
+        Shortage { link: 0, lacking }
+    };
+    assert_eq!(refusals[0].shortages, [lacks(Direction::Forth, 2, 4), lacks(Direction::Back, 2, 1)]);
+    assert_eq!(refusals[1].shortages.last(), Some(&lacks(Direction::Forth, 5, 1)));
+    assert!(outcomes[2].placement().is_some());
+    // 4 Mbit/s are left, which are too few for windows.
+    assert_eq!((refusals[2].fits, refusals[2].shortages.len()), (None, 2));
 }
 
 #[test]

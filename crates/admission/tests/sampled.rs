@@ -10,8 +10,13 @@ pub(crate) struct Sampled {
     pub(crate) demands: Vec<Demand>,
 }
 
-pub(crate) fn rate(units: u64) -> Rate {
-    Rate::from_bits_per_second(units)
+pub(crate) fn rate(bits: u64) -> Rate {
+    Rate::from_bits_per_second(bits)
+}
+
+/// A part of such a rate by another, and half of it, are whole numbers.
+fn units(units: u64) -> Rate {
+    rate(units * 120)
 }
 
 /// Three to five sites at one to four nodes of the core, some at two of them, and up to fourteen demands. Rates are small numbers, so that
@@ -52,12 +57,17 @@ fn link(rng: &mut Rng, mut ends: [usize; 2]) -> Link {
     Link {
         ends,
         reservable: Rates {
-            forth: rate(forth),
-            back: rate(if rng.chance(0.7) { forth } else { rng.below(12) }),
+            forth: units(forth),
+            back: units(if rng.chance(0.7) { forth } else { rng.below(12) }),
         },
-        lanes: rng.chance(0.3).then(|| rng.below(8) as u32),
+        least: Rates { forth: least(rng), back: least(rng) },
         cost: 1 + rng.below(3) as u32,
     }
+}
+
+/// Mostly nothing.
+fn least(rng: &mut Rng) -> Rate {
+    units(if rng.chance(0.2) { rng.below(4) } else { 0 })
 }
 
 pub(crate) fn demand(rng: &mut Rng, sites: usize, links: usize) -> Demand {
@@ -69,7 +79,7 @@ pub(crate) fn demand(rng: &mut Rng, sites: usize, links: usize) -> Demand {
         if rng.chance(0.2) { BTreeSet::from([rng.below(links as u64) as usize]) } else { BTreeSet::new() };
     Demand {
         ends: [from, to],
-        rates: Rates { forth: rate(forth), back: rate(if rng.chance(0.7) { forth } else { rng.below(6) }) },
+        rates: Rates { forth: units(forth), back: units(if rng.chance(0.7) { forth } else { rng.below(6) }) },
         lanes: 1 + rng.below(3) as u32,
         priority: Priority { setup, hold: rng.below(u64::from(setup) + 1) as u8 },
         backup: rng.chance(0.25),

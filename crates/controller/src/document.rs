@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use trunkline_admission::{Demand, Link, Network, Priority, Rates, lanes_with_a_window};
+use trunkline_admission::{Demand, Link, Network, Priority, Rates, least_rate};
 use trunkline_schema::quantity::{Rate, Share, Size, Time};
 use trunkline_schema::{At, Format, Mistakes, SITE_NAME, Source, is_site_name, near};
 use trunkline_units as units;
@@ -15,8 +15,8 @@ const CORE: &str = "core";
 /// The part of a link that guarantees may take, unless it says another: headers of lanes take about a twentieth, and something is left for
 /// what has no guarantee.
 const RESERVABLE: Share = Share(0.9);
-/// The lanes of a trunk, unless it says another number: those of a gateway's default classes.
-const LANES: u32 = 3;
+/// The lanes of a trunk, unless it says another number: of those of a gateway's default classes one carries transfers.
+const LANES: u32 = 1;
 const MAX_COST: u32 = 1_000_000;
 const MAX_SITES: usize = 100_000;
 
@@ -98,7 +98,7 @@ struct TrunkTable {
     guarantee: Rate,
     /// The rate that is guaranteed from the second to the first; the same.
     back: Option<Rate>,
-    /// Its lanes in each shard, which share links with those of others; 3, as a gateway has by default.
+    /// The lanes, of all shards, that share its rate at a time; 1, as a gateway's default classes have.
     #[schemars(range(min = 1, max = 1024))]
     lanes: Option<u32>,
     /// Whose room it may take: 0 (first) to 7 (last); 4.
@@ -290,12 +290,14 @@ impl Building {
             // Of at most 10^13 bit/s, whose products with a share are exact enough.
             units::Rate::from_bits_per_second((rate.bits_per_second() as f64 * part).floor() as u64)
         };
-        let slower = terms.rates.forth.min(terms.rates.back);
         let round_trip = terms.round_trip.or(self.round_trip);
         let buffer = units::Bytes(terms.buffer.unwrap_or_default().0);
-        let lanes = round_trip.map(|Time(round_trip)| lanes_with_a_window(slower, round_trip, buffer));
+        let least = |rate: units::Rate| {
+            round_trip.map_or(units::Rate::ZERO, |Time(round_trip)| least_rate(rate, round_trip, buffer))
+        };
+        let least = Rates { forth: least(terms.rates.forth), back: least(terms.rates.back) };
         let reservable = Rates { forth: reservable(terms.rates.forth), back: reservable(terms.rates.back) };
-        self.built.push(Link { ends, reservable, lanes, cost });
+        self.built.push(Link { ends, reservable, least, cost });
     }
 
     /// A trunk, once the network is whole.

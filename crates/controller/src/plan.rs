@@ -112,7 +112,7 @@ pub struct Short {
     pub to: String,
     /// What it lacks.
     pub resource: Resource,
-    /// What is left of it for this trunk: bit/s, or lanes.
+    /// What is left of it for this trunk; of a window, the rate that is asked. In bit/s.
     pub left: u64,
     /// What is missing.
     pub missing: u64,
@@ -124,8 +124,8 @@ pub struct Short {
 pub enum Resource {
     /// A rate that guarantees may take.
     Rate,
-    /// Lanes with a window of five packets.
-    Lanes,
+    /// Windows of five packets for the trunk's lanes, for which the rate is too small.
+    Window,
 }
 
 /// A link, and what is reserved of it.
@@ -140,10 +140,6 @@ pub struct PlannedLink {
     pub reservable: Both,
     /// What they take.
     pub reserved: Both,
-    /// The lanes that may share it, if a round trip is known.
-    pub lanes_allowed: Option<u32>,
-    /// The lanes that share it.
-    pub lanes: u64,
 }
 
 /// Why a text is no plan.
@@ -286,8 +282,8 @@ fn refused(document: &Document, refusal: &Refusal) -> Refused {
             Lacking::Rate { direction, left, missing } => {
                 (Resource::Rate, direction, left.bits_per_second(), missing.bits_per_second())
             }
-            Lacking::Lanes { left, missing } => {
-                (Resource::Lanes, Direction::Forth, left.into(), missing.into())
+            Lacking::Window { direction, asked, missing } => {
+                (Resource::Window, direction, asked.bits_per_second(), missing.bits_per_second())
             }
         };
         let [from, to] = match direction {
@@ -312,22 +308,19 @@ fn refused(document: &Document, refusal: &Refusal) -> Refused {
 
 fn links(document: &Document, outcomes: &[Outcome]) -> Vec<PlannedLink> {
     let links = document.network.links();
-    let mut reserved = vec![(Both { forth: 0, back: 0 }, 0); links.len()];
+    let mut reserved = vec![Both { forth: 0, back: 0 }; links.len()];
     for (demand, outcome) in document.demands.iter().zip(outcomes) {
         for (link, passed) in outcome.placement().into_iter().flat_map(Placement::links) {
-            let (bits, lanes) = &mut reserved[link];
+            let bits = &mut reserved[link];
             bits.forth += demand.rates[passed.of(Direction::Forth)].bits_per_second();
             bits.back += demand.rates[passed.of(Direction::Back)].bits_per_second();
-            *lanes += u64::from(demand.lanes);
         }
     }
-    let planned = |(place, (reserved, lanes)): (usize, (Both, u64))| PlannedLink {
+    let planned = |(place, reserved): (usize, Both)| PlannedLink {
         name: document.links.name(place).to_owned(),
         ends: links[place].ends.map(|node| document.nodes.name(node).to_owned()),
         reservable: links[place].reservable.into(),
         reserved,
-        lanes_allowed: links[place].lanes,
-        lanes,
     };
     reserved.into_iter().enumerate().map(planned).collect()
 }

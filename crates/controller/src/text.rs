@@ -27,7 +27,7 @@ impl fmt::Display for Plan {
         }
         let carried = self.trunks.iter().filter(|trunk| trunk.refused.is_none());
         rows(f, ["trunk", "sites", "guarantee", "change", "way"], carried.map(carried_row))?;
-        rows(f, ["link", "reservable", "reserved", "full", "lanes"], self.links.iter().map(link_row))
+        rows(f, ["link", "reservable", "reserved", "full"], self.links.iter().map(link_row))
     }
 }
 
@@ -48,16 +48,12 @@ fn carried_row(trunk: &PlannedTrunk) -> [String; 5] {
     ]
 }
 
-fn link_row(link: &PlannedLink) -> [String; 5] {
+fn link_row(link: &PlannedLink) -> [String; 4] {
     let share = |reserved: u64, there: u64| if there == 0 { 0.0 } else { reserved as f64 / there as f64 };
     let fullest = share(link.reserved.forth, link.reservable.forth)
         .max(share(link.reserved.back, link.reservable.back));
-    let lanes = match link.lanes_allowed {
-        Some(allowed) => format!("{} of {allowed}", link.lanes),
-        None => link.lanes.to_string(),
-    };
     let full = format!("{:.0} %", fullest * 100.0);
-    [link.name.clone(), rates(link.reservable), rates(link.reserved), full, lanes]
+    [link.name.clone(), rates(link.reservable), rates(link.reserved), full]
 }
 
 /// `: uplink x has 2 Mbit/s left …, 3 Mbit/s would fit`.
@@ -66,7 +62,7 @@ fn reason(trunk: &PlannedTrunk, why: &Refused) -> String {
         why.gave_way_to.as_ref().map_or_else(String::new, |other| format!(", having given way to {other}"));
     let fits = match why.fits {
         Some(fits) => format!("{} would fit", rates(fits)),
-        None => "no rate would fit".to_owned(),
+        None => "no lower rate would fit".to_owned(),
     };
     if why.short.is_empty() {
         let what = if trunk.asks_backup {
@@ -77,9 +73,10 @@ fn reason(trunk: &PlannedTrunk, why: &Refused) -> String {
         return format!("{gave_way}: {what}");
     }
     let is_both = |one: &Short| {
-        why.short
-            .iter()
-            .any(|other| other.link == one.link && other.from == one.to && other.missing == one.missing)
+        why.short.iter().any(|other| {
+            (&other.link, &other.from, other.resource, other.missing)
+                == (&one.link, &one.to, one.resource, one.missing)
+        })
     };
     let mut short: Vec<String> =
         why.short.iter().map(|one| format!("\n  {}", lacking(one, is_both(one)))).collect();
@@ -90,14 +87,11 @@ fn reason(trunk: &PlannedTrunk, why: &Refused) -> String {
 /// What a link lacks, in one direction or in both.
 fn lacking(short: &Short, both: bool) -> String {
     let Short { link, from, to, left, missing, .. } = short;
+    let way = if both { "both ways".to_owned() } else { format!("from {from} to {to}") };
     match short.resource {
-        Resource::Rate => {
-            let way = if both { "both ways".to_owned() } else { format!("from {from} to {to}") };
-            format!("{link}, {way}: {} left, {} missing", bits(*left), bits(*missing))
-        }
-        Resource::Lanes => {
-            let windows = "whose windows would have five packets";
-            format!("{link}: {left} left of the lanes {windows}, {missing} missing")
+        Resource::Rate => format!("{link}, {way}: {} left, {} missing", bits(*left), bits(*missing)),
+        Resource::Window => {
+            format!("{link}, {way}: windows of five packets need {}", bits(left + missing))
         }
     }
 }

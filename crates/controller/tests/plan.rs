@@ -134,23 +134,23 @@ fn a_plan_of_another_network_is_of_use_where_it_fits() {
 }
 
 #[test]
-fn windows_of_five_packets_bound_the_trunks_of_a_link() {
-    let round_trip = "round_trip = \"30 ms\"\n";
-    let trunks: String = (0..3)
-        .map(|n| {
-            trunk(&format!("t{n}"), ["a", "c"], "guarantee = \"100 kbit/s\"\nlanes = 2\navoid = [\"a/lte\"]")
-        })
-        .collect();
-    let with = format!("{round_trip}{NETWORK}\n{trunks}");
-    // 10 Mbit/s for 30 ms are 37 500 bytes: five windows.
-    let plan = plan(&Document::parse("n.toml", &with).expect("a document"), None);
-    assert_eq!(changes(&plan), [("t0", Change::New), ("t1", Change::New), ("t2", Change::Refused)]);
-    let refused = plan.trunks[2].refused.as_ref().expect("six lanes");
+fn a_trunk_whose_lanes_have_no_windows_of_five_packets_is_refused() {
+    let slow = |lanes: &str| trunk("t", ["a", "c"], &format!("guarantee = \"3 Mbit/s\"\n{lanes}"));
+    let with = |lanes: &str| {
+        let text = format!("round_trip = \"30 ms\"\n{NETWORK}\n{}", slow(lanes));
+        plan(&Document::parse("n.toml", &text).expect("a document"), None)
+    };
+    // 3 Mbit/s for 30 ms are seven and a half packets.
+    assert_eq!(changes(&with("")), [("t", Change::New)]);
+    let refused = with("lanes = 2").trunks[0].refused.clone().expect("two lanes");
     assert_eq!(
         (refused.short[0].resource, refused.short[0].left, refused.short[0].missing),
-        (Resource::Lanes, 1, 1)
+        (Resource::Window, 3_000_000, 1_000_000)
     );
-    assert_eq!(planned(&trunks, None).refused().count(), 0, "no round trip is known");
+    assert!(with("lanes = 2").to_string().contains("both ways: windows of five packets need 4 Mbit/s"));
+    let unknown = format!("{NETWORK}\n{}", slow("lanes = 2"));
+    let unknown = plan(&Document::parse("n.toml", &unknown).expect("a document"), None);
+    assert_eq!(changes(&unknown), [("t", Change::New)], "no round trip is known");
 }
 
 /// Whatever a plan says of ways: it is used where it is one, and no link is promised twice.

@@ -122,8 +122,7 @@ fn an_unlimited_rate_takes_no_time_and_a_rate_of_zero_holds_packets_until_there_
     assert_eq!(free.link().busy_time(at(4)), Duration::ZERO);
 
     let change = (ms(5), LinkChange::Rate(Rate::MAX));
-    let mut held =
-        link(&LinkSettings { rate: Rate::from_bits_per_second(0), changes: vec![change], ..slow() });
+    let mut held = link(&LinkSettings { rate: Rate::ZERO, changes: vec![change], ..slow() });
     held.offer(at(1), packet(1, 1000));
     held.offer(at(2), packet(2, 1000));
     assert_eq!(drain(&mut held, at(9)), [(5000, 1), (5000, 2)]);

@@ -26,7 +26,7 @@ fn link(change: impl FnOnce(&mut LinkSettings)) -> Result<(), SettingsError> {
 
 #[test]
 fn links_are_checked() {
-    let none = Rate::from_bits_per_second(0);
+    let none = Rate::ZERO;
     refused(link(|l| l.mtu = 67), "mtu is 67; allowed: 68 to 65535 bytes");
     refused(link(|l| l.mtu = 65_536), "mtu is 65536");
     refused(link(|l| l.rate = none), "rate is Rate(0)");
@@ -52,7 +52,7 @@ fn links_are_checked() {
 fn changes_of_a_link_are_checked() {
     let to = |mbit| LinkChange::Rate(Rate::from_mbit(mbit));
     let schedule = |changes: Vec<(Duration, LinkChange)>, repeat| {
-        link(|l| (l.rate, l.changes, l.repeat) = (Rate::from_bits_per_second(0), changes, repeat))
+        link(|l| (l.rate, l.changes, l.repeat) = (Rate::ZERO, changes, repeat))
     };
     refused(schedule(vec![(SECOND * 2, to(1.0)), (SECOND, to(2.0))], None), "changes[1] is at 1s");
     refused(schedule(vec![(SECOND, to(0.0))], None), "rate is Rate(0)");

@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(observed(settings(), &lonely).control().capacity_bytes, 16_000, "sixteen in all");
         let fast = Conditions { bandwidth: Rate::from_mbit(10_000.0), ..conditions() };
         assert_eq!(observed(settings(), &fast).control().capacity_bytes, 1_000_000);
-        let unknown = Conditions { bandwidth: Rate::from_bits_per_second(0), ..conditions() };
+        let unknown = Conditions { bandwidth: Rate::ZERO, ..conditions() };
         assert_eq!(observed(settings(), &unknown).control().capacity_bytes, 1_000_000);
     }
 

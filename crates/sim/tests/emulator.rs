@@ -42,7 +42,7 @@ fn settings(reorders: bool, mobile: bool) -> LinkSettings {
         changes: vec![
             (millis(300), LinkChange::Rate(Rate::from_mbit(1.0))),
             (millis(400), LinkChange::Impairments(worse)),
-            (millis(450), LinkChange::Rate(Rate::from_bits_per_second(0))),
+            (millis(450), LinkChange::Rate(Rate::ZERO)),
             (millis(500), LinkChange::Rate(Rate::from_mbit(4.0))),
             (millis(550), LinkChange::Delay(millis(2))),
             (millis(700), LinkChange::Impairments(impairments)),

@@ -165,7 +165,7 @@ fn rate_and_delay_change_when_they_are_to_and_nothing_is_overtaken() {
     let changes = vec![
         (Duration::from_secs(1), LinkChange::Rate(Rate::from_mbit(2.0))),
         (Duration::from_secs(2), LinkChange::Delay(Duration::from_millis(1))),
-        (Duration::from_secs(3), LinkChange::Rate(Rate::from_bits_per_second(0))),
+        (Duration::from_secs(3), LinkChange::Rate(Rate::ZERO)),
         (Duration::from_secs(4), LinkChange::Rate(Rate::from_mbit(8.0))),
     ];
     let link = LinkSettings {

@@ -73,7 +73,7 @@ fn datagrams_are_checked() {
     assert_eq!(good.check(), Ok(()));
     refused(UdpTraffic { data: 65_508, ..good.clone() }.check(), "data is 65508; allowed: up to 65507 bytes");
     let timed = |timing| UdpTraffic { timing, ..good.clone() }.check();
-    let none = Rate::from_bits_per_second(0);
+    let none = Rate::ZERO;
     refused(timed(Timing::Constant(none)), "timing.rate is Rate(0)");
     refused(timed(Timing::Poisson(none)), "timing.rate is Rate(0)");
     let (on, off) = (Distribution::Fixed(0.0), Distribution::Fixed(0.0));

@@ -87,7 +87,7 @@ impl Series {
     pub fn rate(&self, from: Instant, to: Instant) -> Rate {
         let (bytes, time) = self.sum(from, to);
         if time.is_zero() {
-            return Rate::from_bits_per_second(0);
+            return Rate::ZERO;
         }
         Rate::from_bits_per_second((u128::from(bytes) * 8_000_000_000 / time.as_nanos()) as u64)
     }

@@ -9,6 +9,8 @@ pub struct Rate(u64);
 const NANOBITS: u64 = 8_000_000_000;
 
 impl Rate {
+    /// Nothing.
+    pub const ZERO: Rate = Rate(0);
     /// The largest: nothing takes any time.
     pub const MAX: Rate = Rate(u64::MAX);
 

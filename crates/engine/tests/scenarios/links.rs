@@ -118,7 +118,7 @@ fn every_option_of_a_link_has_the_effect_it_should() {
     let radio = outcome(&|link| link.mobile = Some(Mobile::Pareto(Pareto::of_mean(ms(1)))));
     assert!(of(&radio, "udp.jitter") > 1e-4);
     let changing = outcome(&|link| {
-        link.changes = vec![(ms(10_000), LinkChange::Rate(Rate::from_bits_per_second(0)))];
+        link.changes = vec![(ms(10_000), LinkChange::Rate(Rate::ZERO))];
     });
     within(&changing, "udp.goodput", 0.45 * 1.96e6, 0.55 * 1.96e6);
     let blinking = outcome(&|link| {

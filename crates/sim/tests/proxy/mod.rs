@@ -85,7 +85,7 @@ fn unacknowledged(scene: &Scene, source: SourceId) -> u64 {
 #[test]
 fn a_half_that_breaks_takes_the_other_with_it() {
     for paced in [false, true] {
-        let down = vec![(Duration::from_secs(3), LinkChange::Rate(Rate::from_bits_per_second(0)))];
+        let down = vec![(Duration::from_secs(3), LinkChange::Rate(Rate::ZERO))];
         let mobile = LinkSettings { changes: down, ..link(0.5, 10) };
         let timers = Timers { max_retransmissions: 3, ..linux().timers };
         let tcp = both(Settings { timers, ..linux() });

@@ -57,7 +57,7 @@ fn path_tail_emulation_acknowledges_at_the_operators_rate_whatever_the_radio_doe
     // A radio link that stands still every other second and is otherwise twice as fast.
     let changes = vec![
         (Duration::ZERO, LinkChange::Rate(Rate::from_mbit(2.0))),
-        (Duration::from_secs(1), LinkChange::Rate(Rate::from_bits_per_second(0))),
+        (Duration::from_secs(1), LinkChange::Rate(Rate::ZERO)),
     ];
     let mobile = LinkSettings { changes, repeat: Some(Duration::from_secs(2)), ..link(1.0, 1) };
     let mut scene = Scene::new(3, &link(10.0, 20), &[mobile], path_tail);
@@ -191,7 +191,7 @@ fn a_measured_rate_follows_the_radio_link_and_holds_little() {
 
 #[test]
 fn a_node_that_cannot_take_its_data_takes_nothing_from_the_others_of_a_measured_cell() {
-    let gone = vec![(Duration::from_secs(10), LinkChange::Rate(Rate::from_bits_per_second(0)))];
+    let gone = vec![(Duration::from_secs(10), LinkChange::Rate(Rate::ZERO))];
     let small = Settings { receive_buffer: 12_000, ..linux() };
     let cases = [
         ("out of reach", LinkSettings { changes: gone, ..link(4.0, 20) }, linux()),

@@ -55,7 +55,7 @@ fn a_window_that_follows_the_room_never_overfills_it() {
 fn a_frozen_sender_keeps_its_window_and_goes_on_at_once() {
     let run = |mode: Mode| {
         let off = vec![
-            (Duration::from_secs(10), LinkChange::Rate(Rate::from_bits_per_second(0))),
+            (Duration::from_secs(10), LinkChange::Rate(Rate::ZERO)),
             (Duration::from_secs(25), LinkChange::Rate(Rate::from_mbit(2.0))),
         ];
         let limits = Limits { segments: 60, bytes: u64::MAX };

@@ -151,7 +151,7 @@ impl<P: Packet> EdgeQueue<P> {
             conditions: Conditions {
                 rtt_up: Duration::ZERO,
                 measured_rtt: None,
-                bandwidth: Rate::from_bits_per_second(0),
+                bandwidth: Rate::ZERO,
                 window_bytes: 0,
                 segment_bytes: 1500,
                 flows: 0,
