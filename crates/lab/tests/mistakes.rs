@@ -294,7 +294,15 @@ fn what_is_no_text_or_no_toml_or_too_long_is_told_too() {
     for (text, expected) in [
         ("id = \n[[[".to_owned(), "bad.toml:1:"),
         ("#".repeat(5 << 20), "bad.toml: is too long; allowed: up to 4 MiB"),
-        (format!("{} = 1", vec!["a"; 10_000].join(".")), "bad.toml: is nested too deeply; allowed: up to 80"),
+        (
+            format!("{} = 1", vec!["a"; 10_000].join(".")),
+            "bad.toml:1:1: is nested too deeply; allowed: up to 80",
+        ),
+        (
+            format!("a = 1\n[{}]", vec!["a"; 90].join(".")),
+            "bad.toml:2:1: is nested too deeply; allowed: up to 80",
+        ),
+        (format!("a = {}", "[".repeat(200)), "bad.toml:1:85: is nested too deeply; allowed: up to 80"),
         (format!("a = {}", "[".repeat(100_000)), "bad.toml:1:"),
         ("id = \"x\"\nid = \"y\"".to_owned(), "bad.toml:2:1: "),
         ("\u{0}".to_owned(), "bad.toml:1:"),

@@ -58,18 +58,23 @@ impl Source {
             if let Some(twice) = twice.and_then(|span| Twice::at(text, span)) {
                 return repeated(name, place, &twice);
             }
-            let (problem, allowed) = match error.message() {
-                "recursion limit" => {
-                    ("is nested too deeply", Some("up to 80 tables and lists in each other"))
+            match error.message() {
+                // Long headers have no place of their own, long lists the library's words.
+                "recursion limit" | "cannot recurse further; max recursion depth met" => {
+                    let place = place.unwrap_or_else(|| deepest(text));
+                    let problem = "is nested too deeply".to_owned();
+                    whole(name, Some(place), problem, Some("up to 80 tables and lists in each other"))
                 }
-                other => (other, None),
-            };
-            whole(name, place, problem.to_owned(), allowed)
+                other => whole(name, place, other.to_owned(), None),
+            }
         };
         let (spanned, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
             let mut all: Vec<Mistake> = errors.iter().take(MAX_REPORTED).map(syntax).collect();
             all.sort_by_key(|mistake| mistake.place);
+            // Of a header with many dots, one is enough.
+            let line = |mistake: &Mistake| mistake.place.map(|(line, _)| line);
+            all.dedup_by(|later, first| line(later) == line(first) && later.problem == first.problem);
             return Err(Mistakes(all));
         }
         let places = Places::new(text, &spanned);
@@ -149,6 +154,13 @@ fn repeated(file: &str, place: Option<(usize, usize)>, twice: &Twice) -> Mistake
 /// A mistake of a whole file.
 fn whole(file: &str, place: Option<(usize, usize)>, problem: String, allowed: Option<&str>) -> Mistake {
     Mistake { place, allowed: allowed.map(str::to_owned), ..Mistake::of_file(file.to_owned(), problem) }
+}
+
+/// The line in which most is nested.
+fn deepest(text: &str) -> (usize, usize) {
+    let nested = |line: &str| line.bytes().filter(|byte| matches!(byte, b'.' | b'[' | b'{')).count();
+    let lines = (1..).zip(text.lines()).map(|(number, line)| (nested(line), std::cmp::Reverse(number)));
+    lines.max().map_or((1, 1), |(_, number)| (number.0, 1))
 }
 
 #[cfg(test)]
