@@ -46,7 +46,7 @@ impl Plan {
         let mut peer = |(peer, paths): (&PeerConfig, Vec<PathSettings>)| PeerPlan {
             key: peer.public_key,
             name: peer.name.as_str().into(),
-            trunk: config.trunk.on_paths(paths),
+            trunk: TrunkPlan { reserved: peer.reserved, ..config.trunk.on_paths(paths) },
             paths: Arc::clone(known.entry(peer.public_key).or_default()),
         };
         Arc::new(Plan {

@@ -42,6 +42,6 @@ pub use reader::{
     Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Partly, Source,
     expand, put, read, read_file, read_input, read_partly,
 };
-pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, Resolver, default_queue};
+pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, Resolver, check_reserved, default_queue};
 pub use text::{SITE_NAME, count, is_site_name, read_text, wrong_type};
 pub use words::{CongestionControlName, Dscp, LaneCount, Lengths, Name, OneOrMany, Ports, Protocol};

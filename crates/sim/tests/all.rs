@@ -14,6 +14,7 @@ mod pcapng;
 mod probe;
 mod proxy;
 mod queueing;
+mod reserved;
 mod settings;
 #[path = "common/shared.rs"]
 mod shared;

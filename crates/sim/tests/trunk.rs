@@ -137,12 +137,8 @@ fn weights_hold_while_the_capacity_changes() {
             0,
         )
     };
-    let plan = TrunkPlan {
-        classes: vec![class("a", 5001, 30), class("b", 5002, 70)],
-        groups: vec![LaneGroup::new("all", 1)],
-        paths: Vec::new(),
-        edge_pacing: true,
-    };
+    let classes = vec![class("a", 5001, 30), class("b", 5002, 70)];
+    let plan = TrunkPlan { edge_pacing: true, ..TrunkPlan::new(classes, vec![LaneGroup::new("all", 1)]) };
     let changes = [20.0, 8.0, 14.0]
         .iter()
         .zip([0, 40, 60])

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use trunkline_units::Rate;
+
 use crate::compress::Compression;
 use crate::path::PathSettings;
 use crate::{ClassSettings, LaneControl, Over};
@@ -138,6 +140,8 @@ pub struct TrunkPlan {
     pub paths: Vec<PathSettings>,
     /// Whether a ceiling on each lane's pacing keeps its queue at the edge.
     pub edge_pacing: bool,
+    /// The rate that the network has reserved for the trunk: path control goes no lower. Of a plan with edge pacing, on one path.
+    pub reserved: Option<Rate>,
 }
 
 impl TrunkPlan {
@@ -156,7 +160,7 @@ impl TrunkPlan {
 
     /// A plan for one path without edge pacing.
     pub const fn new(classes: Vec<ClassSettings>, groups: Vec<LaneGroup>) -> Self {
-        TrunkPlan { classes, groups, paths: Vec::new(), edge_pacing: false }
+        TrunkPlan { classes, groups, paths: Vec::new(), edge_pacing: false, reserved: None }
     }
 
     /// The same, of a plan for one path, on several: each group has on each of them as many lanes as it has here, and one if it is

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec};
+use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec, quantity};
 use trunkline_status::{Class, EdgePacing, Lane as LaneStatus, LaneState, Peer as PeerStatus, Status};
 use trunkline_testbed::clock;
 use trunkline_testbed::gateway::{Directory, GatewayError, GatewayProcess, Keys};
@@ -59,6 +59,8 @@ struct Peer {
     #[serde(skip_serializing_if = "Option::is_none")]
     endpoint: Option<String>,
     routes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved: Option<quantity::Rate>,
 }
 
 /// The gateways of a scenario that have a trunk.
@@ -212,6 +214,7 @@ impl Site {
                 .flat_map(|host| addresses(scenario, *host))
                 .map(prefix)
                 .collect(),
+            reserved: trunk.plan.reserved.map(quantity::Rate),
         });
     }
 }

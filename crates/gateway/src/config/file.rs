@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use trunkline_schema::quantity::Time;
+use trunkline_schema::quantity::{Rate, Time};
 use trunkline_schema::{
     CellRate, Classes, ControlTable, Format, LanesSpec, Leaf, LinkName, MetricsAddress, MetricsTable, Name,
     ProxySettings, ProxySpec, SocketPath,
@@ -186,6 +186,8 @@ pub(super) struct PeerTable {
     pub(super) routes: Vec<Prefix>,
     /// What protects the data between this site and it (default: the site's).
     pub(super) encryption: Option<Encryption>,
+    /// The rate towards it that the network has reserved for this trunk; nothing.
+    pub(super) reserved: Option<Rate>,
     /// The paths to it, if there are several.
     #[serde(default)]
     pub(super) paths: Vec<PathTable>,

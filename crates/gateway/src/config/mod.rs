@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use trunkline_units::Rate;
 use zeroize::Zeroizing;
 
 pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
@@ -130,6 +131,8 @@ pub struct PeerConfig {
     pub routes: Vec<IpNet>,
     /// What protects data between us and it.
     pub encryption: Encryption,
+    /// The rate towards it that the network has reserved for the trunk.
+    pub reserved: Option<Rate>,
     /// The paths to it, at most [`TrunkPlan::MAX_PATHS`]; empty: one, without a name.
     pub paths: Vec<PathConfig>,
 }

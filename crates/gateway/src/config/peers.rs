@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use trunkline_schema::At;
+use trunkline_schema::{At, check_reserved};
+use trunkline_trunk::TrunkPlan;
 
 use super::file::PeerTable;
 use super::values::PUBLIC_KEY;
@@ -23,14 +24,21 @@ pub(super) struct Site {
 }
 
 /// The peers of a site.
-pub(super) fn resolve(tables: Vec<PeerTable>, site: &Site, at: &At<'_>) -> Vec<PeerConfig> {
-    let mut owners = Owners { site, names: BTreeSet::new(), keys: BTreeMap::new(), routes: BTreeMap::new() };
+pub(super) fn resolve(
+    tables: Vec<PeerTable>,
+    site: &Site,
+    trunk: &TrunkPlan,
+    at: &At<'_>,
+) -> Vec<PeerConfig> {
+    let mut owners =
+        Owners { site, trunk, names: BTreeSet::new(), keys: BTreeMap::new(), routes: BTreeMap::new() };
     tables.into_iter().enumerate().map(|(index, table)| peer(table, &mut owners, &at.index(index))).collect()
 }
 
 /// Which peer has what only one peer can have.
 struct Owners<'s> {
     site: &'s Site,
+    trunk: &'s TrunkPlan,
     names: BTreeSet<String>,
     keys: BTreeMap<PublicKey, String>,
     routes: BTreeMap<IpNet, String>,
@@ -49,6 +57,13 @@ fn peer(table: PeerTable, owners: &mut Owners<'_>, at: &At<'_>) -> PeerConfig {
     }
     let endpoint = table.endpoint.map(|endpoint| endpoint.0);
     let paths = paths::resolve(table.paths, endpoint.as_ref(), &at.key("paths"));
+    let reserved = table.reserved.map(|rate| {
+        let at = at.key("reserved");
+        if paths.len() > 1 {
+            at.report("is given, and there are several paths to the peer", "one path, or no reserved rate");
+        }
+        check_reserved(&at, rate, owners.trunk)
+    });
     let routes: Vec<IpNet> = table.routes.into_iter().map(|prefix| prefix.0).collect();
     if routes.is_empty() {
         at.key("routes").report("is empty: nothing would be sent to the peer or accepted from it", ROUTES);
@@ -62,6 +77,7 @@ fn peer(table: PeerTable, owners: &mut Owners<'_>, at: &At<'_>) -> PeerConfig {
         endpoint,
         routes,
         encryption: table.encryption.unwrap_or(owners.site.encryption),
+        reserved,
         paths,
     }
 }

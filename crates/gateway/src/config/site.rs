@@ -52,10 +52,10 @@ fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &
     };
     let listen = listen(&file, &at.key("listen"));
     let site = peers::Site { listens: at.key("listen").is_given(), encryption: file.encryption, own_key };
-    let peers = peers::resolve(file.peers, &site, &at.key("peers"));
+    let trunk = resolver().plan(at, &file.lanes.spec, &file.classes);
+    let peers = peers::resolve(file.peers, &site, &trunk, &at.key("peers"));
     check_tun(&file.tun, &peers, &at.key("tun"));
     let keepalive = keepalive(file.lanes.keepalive, &at.key("lanes").key("keepalive"));
-    let trunk = resolver().plan(at, &file.lanes.spec, &file.classes);
     if let Some(metrics) = &file.metrics {
         metrics.check(&at.key("metrics"));
     }

@@ -7,7 +7,7 @@ use trunkline_engine::site::SiteTrunks;
 use trunkline_schema::{Classes, Encryption, LanesSpec, Transport};
 use trunkline_sim::LaneSocket;
 
-use crate::quantity::Size;
+use crate::quantity::{Rate, Size};
 
 /// A trunk between two gateways. What is not said is as a gateway ships it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +36,8 @@ pub struct TrunkSpec {
     pub tcp: Option<String>,
     /// Whether lanes over TCP carry TLS records; "tls". Those over QUIC are always encrypted.
     pub encryption: Option<Encryption>,
+    /// The rate, each way, that the network has reserved for it: its path control goes no lower. Nothing.
+    pub reserved: Option<Rate>,
     /// How the gateways' program uses the sockets of lanes over TCP, on the engine `sim`; as ours does.
     pub lane_socket: Option<LaneSocketSpec>,
     /// What all lanes have.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trunkline_engine::Adapter;
 use trunkline_engine::scenario::{Trunk, Tunnel};
-use trunkline_schema::{At, Classes, Encryption, LanesSpec, Resolver, RuleSpec};
+use trunkline_schema::{At, Classes, Encryption, LanesSpec, Resolver, RuleSpec, check_reserved};
 use trunkline_sim::{LaneSocket, NodeId, TrunkSettings};
 use trunkline_trunk::{CongestionControl, LaneGroup, Transport, TrunkPlan};
 
@@ -91,6 +91,7 @@ fn tunnel(
         ("family", spec.family.is_some()),
         ("tcp", spec.tcp.is_some()),
         ("encryption", spec.encryption.is_some()),
+        ("reserved", spec.reserved.is_some()),
         ("lane_socket", spec.lane_socket.is_some()),
         ("lanes", spec.lanes != LanesSpec::default()),
         ("classes", spec.classes != Classes::default()),
@@ -234,7 +235,8 @@ fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> (TrunkPlan, Vec
         either_transport: false,
         paths: false,
     };
-    let plan = resolver.plan(at, &spec.lanes, &spec.classes);
+    let mut plan = resolver.plan(at, &spec.lanes, &spec.classes);
+    plan.reserved = spec.reserved.map(|rate| check_reserved(&at.key("reserved"), rate, &plan));
     let over_tcp = |group: &LaneGroup| group.transport == Transport::Tcp;
     if spec.encryption == Some(Encryption::None) && spec.has_quic() && plan.groups.iter().any(over_tcp) {
         let problem = "is \"none\", and some lanes are over QUIC, which are always encrypted";

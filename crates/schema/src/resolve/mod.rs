@@ -5,6 +5,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use trunkline_trunk::{
 use trunkline_units::Rate;
 
 use crate::words::{Name, OneOrMany};
-use crate::{At, ClassSpec, Classes, FlowsSpec, LanesSpec, QueuePlace};
+use crate::{At, ClassSpec, Classes, FlowsSpec, LanesSpec, QueuePlace, quantity};
 
 /// Classes of a trunk.
 pub const MAX_CLASSES: usize = TrunkPlan::MAX_CLASSES;
@@ -29,6 +30,7 @@ const MAX_FLOWS: u32 = 1_000_000;
 /// A packet of full size still takes less than two seconds.
 const MIN_RATE: Rate = Rate::from_bits_per_second(8_000);
 const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
+const RATES: &str = "8 kbit/s to 1000 Gbit/s";
 /// The bounds of `max_wait`.
 const MAX_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 /// The word for refusing in `flows.over`, which therefore names no class.
@@ -88,6 +90,7 @@ impl Resolver<'_> {
             groups,
             paths: Vec::new(),
             edge_pacing: lanes.edge_pacing.unwrap_or(true),
+            reserved: None,
         }
     }
 
@@ -107,7 +110,7 @@ impl Resolver<'_> {
             [("guarantee", spec.guarantee), ("ceiling", spec.ceiling)].map(|(key, rate)| {
                 let rate = rate?.0;
                 if !(MIN_RATE..=MAX_RATE).contains(&rate) {
-                    at.key(key).report(format!("{rate} is out of range"), "8 kbit/s to 1000 Gbit/s");
+                    at.key(key).report(format!("{rate} is out of range"), RATES);
                 }
                 Some(rate)
             });
@@ -144,6 +147,31 @@ impl Resolver<'_> {
             ..ClassSettings::new(&spec.name.0, rules, queue, 0)
         }
     }
+}
+
+/// The rate that is reserved for a trunk of this plan, as `at` says it.
+pub fn check_reserved(at: &At<'_>, rate: quantity::Rate, plan: &TrunkPlan) -> Rate {
+    let quantity::Rate(rate) = rate;
+    if !(MIN_RATE..=MAX_RATE).contains(&rate) {
+        at.report(format!("{rate} is out of range"), RATES);
+    }
+    if !plan.edge_pacing {
+        at.report(
+            "is given, and lanes.edge_pacing is false: nothing keeps it",
+            "edge_pacing = true, or no reserved rate",
+        );
+    }
+    let dscps: BTreeSet<u8> = plan.groups.iter().map(|group| group.dscp).collect();
+    if dscps.len() > 1 {
+        at.report(
+            format!(
+                "is given, and lanes have {} values of dscp, each of which is a path of its own",
+                dscps.len()
+            ),
+            "one dscp, or no reserved rate",
+        );
+    }
+    rate
 }
 
 impl Resolver<'_> {

@@ -75,13 +75,15 @@ impl Shared {
     }
 
     /// The shard has lanes on this path.
-    fn join(&mut self, id: PathId, shard: u16) {
+    fn join(&mut self, id: PathId, shard: u16, reserved: Option<Rate>) {
         let known = self.paths.iter().position(|path| path.id == id);
         let at = known.unwrap_or_else(|| {
             self.paths.push(SharedPath { id, control: PathControl::default(), shards: BTreeSet::new() });
             self.paths.len() - 1
         });
-        self.paths[at].shards.insert(shard);
+        let SharedPath { control, shards, .. } = &mut self.paths[at];
+        shards.insert(shard);
+        control.set_reserved(reserved);
     }
 
     /// The shard's lanes are on no path.
@@ -190,8 +192,9 @@ impl Paths {
         let mut shared = self.shared.lock();
         shared.leave(self.shard);
         shared.configure(plan);
+        let reserved = plan.reserved.filter(|_| plan.path_count() == 1);
         for Lane { id, .. } in &self.lanes {
-            shared.join(*id, self.shard);
+            shared.join(*id, self.shard, reserved);
         }
         shared.forget();
     }

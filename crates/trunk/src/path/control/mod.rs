@@ -129,6 +129,8 @@ pub struct PathControl {
     mode: PathMode,
     /// bit/s; used while held.
     rate: f64,
+    /// What the network has reserved for the trunk, bit/s; 0: nothing.
+    reserved: f64,
     /// Of the path for this trunk, bit/s; 0 before the first estimate.
     capacity: f64,
     /// The capacity when the queue was last near its target: that of a path without rivals.
@@ -166,7 +168,7 @@ pub struct PathControl {
     drained: (Instant, f64),
     /// The longest queue since then, seconds.
     longest: f64,
-    competition: Option<Competition>,
+    competition: Option<Box<Competition>>,
     /// When the rate was last bounded.
     held_at: Instant,
     /// When to probe whether others still keep a queue, and how long to wait after a probe that finds one.
@@ -197,6 +199,7 @@ impl Default for PathControl {
             lossy: None,
             mode: PathMode::Free,
             rate: 0.0,
+            reserved: 0.0,
             capacity: 0.0,
             settled: 0.0,
             full: 0.0,
@@ -284,6 +287,10 @@ impl PathControl {
     /// A window in which nothing arrives for this time, and for so many times as long as between two arrivals, is left out.
     const MIN_GAP: Duration = Duration::from_millis(25);
     const GAP_FACTOR: u32 = 4;
+    /// With a reserved rate the rate is at least so many times that: headers of lanes, and what is sent again.
+    const ABOVE_RESERVED: f64 = 1.05;
+    /// And the queue that is let stand is this part of the usual one: those who have nothing reserved are to see it.
+    const BESIDE_RESERVED: f64 = 0.5;
     /// With a bound on what is in flight the rate is so many times that of the fastest window of late.
     const LOOSE: f64 = 2.0;
     /// A lane asks for this many times what it delivers, or what its window allows.
@@ -321,6 +328,11 @@ impl PathControl {
             }
         }
         state.waited |= demand.waiting;
+    }
+
+    /// What the network has reserved for the trunk on this path.
+    pub(super) fn set_reserved(&mut self, rate: Option<Rate>) {
+        self.reserved = rate.map_or(0.0, |rate| rate.bits_per_second() as f64);
     }
 
     /// The lanes of a shard are no longer on the path, or have other numbers from now on.
@@ -492,7 +504,8 @@ impl PathControl {
     fn target(&self) -> f64 {
         let rate = self.present_rate();
         let packets = if rate > 0.0 { Self::TARGET_PACKETS * self.packet / rate } else { 0.0 };
-        self.noise.margin(Self::MIN_TARGET + packets)
+        let target = self.noise.margin(Self::MIN_TARGET + packets);
+        if self.reserved > 0.0 { target * Self::BESIDE_RESERVED } else { target }
     }
 
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
@@ -830,7 +843,7 @@ impl PathControl {
             factor = factor.min(1.0 - Self::DRAIN_CUT);
         }
         let rate = self.probe.map_or(self.capacity * factor, |probe| probe.rate);
-        self.rate = rate.max(Self::MIN_RATE);
+        self.rate = rate.max(Self::MIN_RATE).max(self.reserved * Self::ABOVE_RESERVED);
         let arrives = self.windows.median_rate(3);
         if let Some(excess) = &mut self.excess
             && self.rate < arrives

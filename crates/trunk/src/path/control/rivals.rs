@@ -190,7 +190,7 @@ impl PathControl {
         }
         self.excess = None;
         // What was there when a probe began is rarely path.
-        let longer = self.competition.is_none_or(|competition| {
+        let longer = self.competition.as_ref().is_none_or(|competition| {
             let (low, high) = competition.queues;
             now.saturating_since(competition.since) >= Self::LONGER
                 && high - low <= unmoved
@@ -204,6 +204,11 @@ impl PathControl {
             self.set_change(PathChange::Longer { delay: Duration::from_secs_f64(low) });
             return;
         }
+        if self.reserved > 0.0 {
+            // Whoever shares the queue, the network has room for what is reserved; no more than that is insisted on.
+            self.excess = Some(Excess::new(now, self.capacity, self.rate));
+            return;
+        }
         self.mode = PathMode::Competing;
         let rested = self.probe.is_none() && now.saturating_since(self.held_at) >= Self::REST;
         self.probe_backoff =
@@ -212,11 +217,13 @@ impl PathControl {
             let (queue, probe_after) = (Duration::from_secs_f64(queue), self.probe_backoff);
             self.set_change(PathChange::Rivals { queue, probe_after });
         }
-        let competition = self.competition.get_or_insert(Competition {
-            since: now,
-            queues: (f64::INFINITY, 0.0),
-            losses: Losses::default(),
-            rate: 0.0,
+        let competition = self.competition.get_or_insert_with(|| {
+            Box::new(Competition {
+                since: now,
+                queues: (f64::INFINITY, 0.0),
+                losses: Losses::default(),
+                rate: 0.0,
+            })
         });
         competition.rate = capacity;
         self.probe_at = now + self.probe_backoff;
