@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use trunkline_admission::{Demand, Link, Network, Priority, Rates, least_rate};
@@ -19,6 +20,8 @@ const RESERVABLE: Share = Share(0.9);
 const LANES: u32 = 1;
 const MAX_COST: u32 = 1_000_000;
 const MAX_SITES: usize = 100_000;
+const NETWORK: &str =
+    "a network that no other site has, such as \"10.2.0.0/16\" or \"2001:db8:2::/48\", its host bits zero";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +45,9 @@ impl Format for File {}
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SiteTable {
+    /// The networks behind its gateway, and the address of its gateway in the tunnel, which sites that it has trunks with route to it.
+    #[serde(default)]
+    networks: Vec<String>,
     /// Its links to the core, by name.
     uplinks: IndexMap<String, UplinkTable>,
 }
@@ -56,6 +62,10 @@ struct UplinkTable {
     down: Rate,
     /// The node of the core that it leads to; "core".
     to: Option<String>,
+    /// Where gateways of other sites dial this one over it: a host and a port. Without it the gateway dials over it, and is not dialled.
+    endpoint: Option<String>,
+    /// The gateway's interface to it, to which connections over it are bound; as the machine routes them.
+    interface: Option<String>,
     /// The part that guarantees may take; "90 %".
     reservable: Option<Share>,
     /// What a way over it costs, 1 or more; 1.
@@ -122,9 +132,20 @@ pub struct Document {
     pub(crate) nodes: Places,
     sites: usize,
     pub(crate) links: Places,
+    /// By site.
+    pub(crate) networks: Vec<Vec<IpNet>>,
+    /// How gateways use links, by link; nothing of those of the core.
+    pub(crate) uses: Vec<Use>,
     pub(crate) network: Network,
     pub(crate) trunks: Vec<String>,
     pub(crate) demands: Vec<Demand>,
+}
+
+/// How a gateway uses an uplink.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Use {
+    pub(crate) endpoint: Option<String>,
+    pub(crate) interface: Option<String>,
 }
 
 /// The JSON Schema of documents, for editors.
@@ -167,7 +188,9 @@ fn resolve(file: File, at: &At<'_>) -> Option<Document> {
         building.nodes.place(name);
     }
     for (name, site) in &sites {
-        building.uplinks(name, site, &at.key("sites").key(name).key("uplinks"));
+        let at = at.key("sites").key(name);
+        building.uplinks(name, site, &at.key("uplinks"));
+        building.networks(name, &site.networks, &at.key("networks"));
     }
     for (name, link) in &links {
         building.link(name, link, &at.key("links").key(name));
@@ -175,11 +198,20 @@ fn resolve(file: File, at: &At<'_>) -> Option<Document> {
     let demand =
         |(name, trunk): (&String, &TrunkTable)| building.demand(name, trunk, &at.key("trunks").key(name));
     let demands = trunks.iter().map(demand).collect();
-    let Building { sites, nodes, links, built, .. } = building;
+    let Building { sites, nodes, links, built, uses, networks, .. } = building;
     let passes = (0..nodes.names.len()).map(|node| node >= sites).collect();
     // What no network can be has been reported by its key.
     let network = Network::new(passes, built).ok()?;
-    Some(Document { nodes, sites, links, network, trunks: trunks.into_keys().collect(), demands })
+    Some(Document {
+        nodes,
+        sites,
+        links,
+        networks,
+        uses,
+        network,
+        trunks: trunks.into_keys().collect(),
+        demands,
+    })
 }
 
 /// Names, and the place of each.
@@ -216,6 +248,10 @@ struct Building {
     nodes: Places,
     links: Places,
     built: Vec<Link>,
+    uses: Vec<Use>,
+    networks: Vec<Vec<IpNet>>,
+    /// Whose a network is.
+    owners: BTreeMap<IpNet, String>,
 }
 
 /// What links of sites and of the core both have.
@@ -236,7 +272,10 @@ impl Building {
         for (name, uplink) in &table.uplinks {
             let at = at.key(name);
             check_name(name, &at);
-            let UplinkTable { up, down, to, reservable, cost, round_trip, buffer } = uplink;
+            let UplinkTable { up, down, to, endpoint, interface, reservable, cost, round_trip, buffer } =
+                uplink;
+            check_use(endpoint.as_deref(), interface.as_deref(), &at);
+            let used = Use { endpoint: endpoint.clone(), interface: interface.clone() };
             let node = self.node(to.as_deref().unwrap_or(CORE), &at.key("to"));
             let rates = Rates { forth: up.0, back: down.0 };
             let terms = Terms {
@@ -248,7 +287,25 @@ impl Building {
             };
             self.links.place(&format!("{site}/{name}"));
             self.push([sites, node], &terms, &at);
+            self.uses.push(used);
         }
+    }
+
+    fn networks(&mut self, site: &str, networks: &[String], at: &At<'_>) {
+        let mut parsed = Vec::new();
+        for (index, text) in networks.iter().enumerate() {
+            let at = at.index(index);
+            let Some(network) = text.parse::<IpNet>().ok().filter(|network| *network == network.trunc())
+            else {
+                at.report(format!("{text:?} is no network"), NETWORK);
+                continue;
+            };
+            match self.owners.insert(network, site.to_owned()) {
+                Some(other) => at.report(format!("{network} is behind site {other} already"), NETWORK),
+                None => parsed.push(network),
+            }
+        }
+        self.networks.push(parsed);
     }
 
     fn link(&mut self, name: &str, table: &LinkTable, at: &At<'_>) {
@@ -263,6 +320,7 @@ impl Building {
             Terms { rates, reservable: *reservable, cost: *cost, round_trip: *round_trip, buffer: *buffer };
         self.links.place(name);
         self.push(places, &terms, at);
+        self.uses.push(Use::default());
     }
 
     /// A node of the core.
@@ -354,6 +412,28 @@ impl Building {
             backup: *backup,
             avoided,
         }
+    }
+}
+
+fn check_use(endpoint: Option<&str>, interface: Option<&str>, at: &At<'_>) {
+    let is_endpoint = |text: &str| {
+        let split = text.rsplit_once(':');
+        split.is_some_and(|(host, port)| {
+            !host.is_empty()
+                && !host.contains(|character: char| character.is_whitespace() || character.is_control())
+                && port.parse().is_ok_and(|port: u16| port > 0)
+        })
+    };
+    if let Some(endpoint) = endpoint.filter(|endpoint| !is_endpoint(endpoint)) {
+        let allowed = "a host and a port, such as \"gw.example.net:4600\" or \"[2001:db8::1]:4600\"";
+        at.key("endpoint").report(format!("{endpoint:?} is no endpoint"), allowed);
+    }
+    let is_interface = |name: &&str| {
+        (1..=15).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
+    };
+    if let Some(interface) = interface.filter(|interface| !is_interface(interface)) {
+        let allowed = "the name of an interface, 1 to 15 characters";
+        at.key("interface").report(format!("{interface:?} is no interface"), allowed);
     }
 }
 

@@ -5,12 +5,14 @@
 
 mod client;
 pub mod control;
+mod descriptors;
 pub mod listen;
 mod page;
 pub mod request;
 mod server;
 
 pub use client::{Client, MAX_CLIENTS, NextStep, Stream, evict};
+pub use descriptors::raise_descriptor_limit;
 pub use listen::{ListenError, SocketFile};
 pub use page::Page;
 pub use server::{MetricsAt, Response, Server};

@@ -3,12 +3,14 @@
 #[cfg(feature = "laboratory")]
 pub(crate) mod laboratory;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
+use trunkline_controller::Role;
 use trunkline_gateway::config::{interface_address, is_site_name, prefix};
 use trunkline_schema::SITE_NAME;
 use trunkline_schema::quantity::Time;
@@ -221,8 +223,100 @@ pub(crate) enum ControllerCommand {
     Export(NetworkExportArguments),
     /// List the revisions of a store: when, by whom, why, and what was changed.
     Log(LogArguments),
+    /// Serve a store over HTTPS in the foreground, to gateways, people and their programs, until a signal ends it.
+    Serve(ServeArguments),
+    /// Make a token by which somebody asks the controller, and print it.
+    Token(TokenArguments),
+    /// Invite a site of the document to enrol, once: print an invitation for `enrol`.
+    Invite(InviteSiteArguments),
+    /// Make a gateway a site of a controller, by an invitation. Its private key stays where it is.
+    Enrol(EnrolArguments),
+    /// Keep a site's peers as its controller says, in the foreground, until a signal ends it.
+    Follow(FollowArguments),
     /// Print the JSON Schema of a network's file, for editors.
     Schema,
+    /// Print the description of the controller's interface for programs, which it serves as /openapi.json.
+    Openapi,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// The store; it is made if there is none.
+    pub(crate) store: PathBuf,
+    /// Where to listen.
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:4680")]
+    pub(crate) listen: SocketAddr,
+    /// By what URL gateways reach it; needed once.
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// A chain of certificates in PEM (default: one that the controller makes). Gateways trust the last one.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The key of the first certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArguments {
+    /// The store; it is made if there is none.
+    pub(crate) store: PathBuf,
+    /// Whose it is.
+    pub(crate) name: String,
+    /// What it allows.
+    #[arg(long, value_enum, value_name = "ROLE", default_value_t = TokenRole::Viewer)]
+    pub(crate) role: TokenRole,
+    /// Remove it.
+    #[arg(long)]
+    pub(crate) remove: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TokenRole {
+    /// To look at everything but secrets.
+    Viewer,
+    /// To change it as well.
+    Admin,
+}
+
+impl From<TokenRole> for Role {
+    fn from(role: TokenRole) -> Self {
+        match role {
+            TokenRole::Viewer => Role::Viewer,
+            TokenRole::Admin => Role::Admin,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InviteSiteArguments {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// The site, by its name in the document.
+    pub(crate) site: String,
+    /// How long the invitation holds.
+    #[arg(long, value_name = "TIME", default_value = "24 h")]
+    pub(crate) expires: Time,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnrolArguments {
+    /// What `trunkline controller invite` has printed.
+    pub(crate) invitation: String,
+    /// The site's configuration file.
+    pub(crate) file: PathBuf,
+    /// A network that may be behind other sites (default: those of RFC 1918, RFC 6598 and RFC 4193). May be repeated.
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
+    pub(crate) accept: Vec<IpNet>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FollowArguments {
+    /// The site's configuration file.
+    pub(crate) file: PathBuf,
+    /// Ask once, take what there is, and end.
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ mod demo;
 mod device;
 mod docs;
 mod doctor;
+mod fleet;
 mod flows;
 mod forwarding;
 mod header_compression;

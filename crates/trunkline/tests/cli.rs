@@ -153,6 +153,8 @@ const LINES: &[(&[&str], usize)] = &[
     (&["controller", "export", "n.db"], 0),
     (&["controller", "log", "n.db"], 0),
     (&["controller", "schema"], 0),
+    (&["controller", "openapi"], 0),
+    (&["controller", "token", "n.db", "anna"], 0),
     (&["completions", "bash"], 0),
     (&["man"], 0),
     (&["lab", "check", "sample.toml"], 0),

@@ -41,7 +41,7 @@ use std::sync::{Arc, RwLock};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use trunkline_proxy::{Ending, Proxy, ProxyThread};
-use trunkline_service::{SocketFile, listen};
+use trunkline_service::{SocketFile, listen, raise_descriptor_limit};
 use trunkline_status::Callers;
 use trunkline_trunk::Delivery;
 use trunkline_units::Instant;
@@ -143,7 +143,10 @@ impl Daemon {
     /// It starts the log's thread after it has dropped privileges, so that the thread has none.
     pub fn start(config: Config, log: Log) -> Result<Self, DaemonError> {
         let Accepted { identity: secret, warnings } = preflight::check(&config)?;
-        raise_descriptor_limit();
+        // Lanes, dials, callers and clients bound their number already.
+        if let Err(error) = raise_descriptor_limit() {
+            tracing::warn!("cannot raise the limit of open files: {error}");
+        }
         let signals = sys::signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
             .map_err(system("cannot wait for signals"))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
@@ -316,19 +319,6 @@ fn panic_reason(panic: &(dyn Any + Send)) -> String {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.workers.stop();
-    }
-}
-
-/// Raises the soft limit of descriptors to the hard limit. Lanes, dials, callers and clients bound their number already, and
-/// the usual soft limit of 1024 only protects programs that use `select`.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if limit.current != limit.maximum
-        && let Err(error) = setrlimit(Resource::Nofile, raised)
-    {
-        tracing::warn!("cannot raise the limit of open files: {}", io::Error::from(error));
     }
 }
 

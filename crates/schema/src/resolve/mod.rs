@@ -152,8 +152,8 @@ impl Resolver<'_> {
 /// The rate that is reserved for a trunk of this plan, as `at` says it.
 pub fn check_reserved(at: &At<'_>, rate: quantity::Rate, plan: &TrunkPlan) -> Rate {
     let quantity::Rate(rate) = rate;
-    if !(MIN_RATE..=MAX_RATE).contains(&rate) {
-        at.report(format!("{rate} is out of range"), RATES);
+    if rate != Rate::ZERO && !(MIN_RATE..=MAX_RATE).contains(&rate) {
+        at.report(format!("{rate} is out of range"), format!("0 bit/s, or {RATES}"));
     }
     if !plan.edge_pacing {
         at.report(

@@ -172,15 +172,15 @@ impl PathDelay {
     /// A longer delay than this, in seconds, is no queue: a clock was set.
     const MAX_QUEUE: f64 = 60.0;
 
-    /// Takes an arrival of a lane by this signal.
-    pub(super) fn update(&mut self, now: Instant, lane: &mut LaneArrivals, arrival: Arrival) {
+    /// Takes an arrival of a lane by this signal. The base delay rises by no more than `rise` seconds with an epoch.
+    pub(super) fn update(&mut self, now: Instant, lane: &mut LaneArrivals, arrival: Arrival, rise: f64) {
         if let Some(delays) = lane.update(now, arrival, |micros| self.unwrap.seconds(micros)) {
             for (base, delay) in self.bases.iter_mut().zip(delays) {
                 let base = base.get_or_insert_with(|| BaseDelay::new(now));
                 if delay - base.get() > Self::MAX_QUEUE {
                     *base = BaseDelay::new(now);
                 }
-                base.update(now, delay);
+                base.update(now, delay, rise);
             }
             self.measured = Some(now);
         }
@@ -222,6 +222,8 @@ pub(super) struct BaseDelay {
 impl BaseDelay {
     /// The length of an epoch. Clocks of crystals differ by up to 100 ppm, so by half a millisecond.
     pub(super) const EPOCH: Duration = Duration::from_secs(5);
+    /// By how many seconds it rises with an epoch at most, where a queue may never be seen to drain.
+    pub(super) const DRIFT: f64 = 0.0001;
 
     pub(super) const fn new(now: Instant) -> Self {
         let none = f64::INFINITY;
@@ -238,11 +240,12 @@ impl BaseDelay {
         (self.get() - self.lowest).max(0.0)
     }
 
-    pub(super) fn update(&mut self, now: Instant, delay: f64) {
+    pub(super) fn update(&mut self, now: Instant, delay: f64, rise: f64) {
         self.current = self.current.min(delay);
         self.lowest = self.lowest.min(delay);
         if self.drained && now.saturating_since(self.since) >= Self::EPOCH {
-            (self.previous, self.current) = (self.current, delay);
+            let most = self.get() + rise;
+            (self.previous, self.current) = (self.current.min(most), delay);
             (self.since, self.drained) = (now, false);
         }
     }
@@ -337,7 +340,7 @@ mod tests {
     fn the_base_falls_at_once_and_rises_only_after_the_path_was_empty() {
         let mut base = BaseDelay::new(at(0));
         let until = |base: &mut BaseDelay, from: u64, to: u64, delay| {
-            (from..to).step_by(20).for_each(|ms| base.update(at(ms), delay));
+            (from..to).step_by(20).for_each(|ms| base.update(at(ms), delay, f64::INFINITY));
             (base.get() * 1e6).round() as u64
         };
         assert_eq!(until(&mut base, 0, 1000, 0.030), 30_000);

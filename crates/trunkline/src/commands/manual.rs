@@ -15,9 +15,13 @@ const SOCKET: File =
 
 const STORE: File =
     File { path: "network.db", about: "revisions of networks' files, with their plans (SQLite)" };
+const MEMBERSHIP: File = File {
+    path: "/etc/trunkline/NAME.controller",
+    about: "what the site knows of its controller, secrets among it",
+};
 const NETWORK: File = File { path: "network.toml", about: "sites, links and trunks" };
 
-const EXTRAS: [Extra; 26] = [
+const EXTRAS: [Extra; 32] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -207,6 +211,51 @@ const EXTRAS: [Extra; 26] = [
         page: "trunkline-controller-log",
         files: &[STORE],
         examples: &[("trunkline controller log network.db", "lists all revisions, and what was changed")],
+    },
+    Extra {
+        page: "trunkline-controller-serve",
+        files: &[STORE],
+        examples: &[(
+            "trunkline controller serve network.db --url https://ctl.example.net:4680",
+            "serves the store to gateways that reach this machine by that name",
+        )],
+    },
+    Extra {
+        page: "trunkline-controller-token",
+        files: &[STORE],
+        examples: &[
+            (
+                "trunkline controller token network.db anna --role admin",
+                "makes a token for Anna, and prints it",
+            ),
+            ("trunkline controller token network.db anna --remove", "makes it none"),
+        ],
+    },
+    Extra {
+        page: "trunkline-controller-invite",
+        files: &[STORE],
+        examples: &[("trunkline controller invite network.db berlin", "prints what site berlin enrols with")],
+    },
+    Extra {
+        page: "trunkline-controller-enrol",
+        files: &[SITE, MEMBERSHIP],
+        examples: &[(
+            "trunkline controller enrol tlc1_eyJ1cmwi /etc/trunkline/berlin.toml",
+            "makes the gateway of this file the site that was invited",
+        )],
+    },
+    Extra {
+        page: "trunkline-controller-follow",
+        files: &[SITE, MEMBERSHIP],
+        examples: &[(
+            "trunkline controller follow /etc/trunkline/berlin.toml",
+            "keeps the peers in this file as the controller says",
+        )],
+    },
+    Extra {
+        page: "trunkline-controller-openapi",
+        files: &[],
+        examples: &[("trunkline controller openapi > openapi.json", "writes the description to a file")],
     },
     Extra {
         page: "trunkline-controller-schema",

@@ -17,6 +17,7 @@ pub(crate) mod proxy;
 mod rates;
 mod reference;
 pub(crate) mod site;
+mod site_file;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod unblock;

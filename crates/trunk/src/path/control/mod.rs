@@ -129,8 +129,8 @@ pub struct PathControl {
     mode: PathMode,
     /// bit/s; used while held.
     rate: f64,
-    /// What the network has reserved for the trunk, bit/s; 0: nothing.
-    reserved: f64,
+    /// What the network has reserved for the trunk, bit/s; none where nobody reserves anything.
+    reserved: Option<f64>,
     /// Of the path for this trunk, bit/s; 0 before the first estimate.
     capacity: f64,
     /// The capacity when the queue was last near its target: that of a path without rivals.
@@ -199,7 +199,7 @@ impl Default for PathControl {
             lossy: None,
             mode: PathMode::Free,
             rate: 0.0,
-            reserved: 0.0,
+            reserved: None,
             capacity: 0.0,
             settled: 0.0,
             full: 0.0,
@@ -332,7 +332,7 @@ impl PathControl {
 
     /// What the network has reserved for the trunk on this path.
     pub(super) fn set_reserved(&mut self, rate: Option<Rate>) {
-        self.reserved = rate.map_or(0.0, |rate| rate.bits_per_second() as f64);
+        self.reserved = rate.map(|rate| rate.bits_per_second() as f64);
     }
 
     /// The lanes of a shard are no longer on the path, or have other numbers from now on.
@@ -353,7 +353,9 @@ impl PathControl {
     pub fn handle_arrival(&mut self, now: Instant, lane: PathLane, arrival: Arrival) -> bool {
         let Some(state) = self.lanes.iter_mut().find(|state| state.id == lane) else { return false };
         let before = state.arrivals.bytes(arrival.signal);
-        self.delays[arrival.signal as usize].update(now, &mut state.arrivals, arrival);
+        // Where others insist on what is reserved for them, a queue may never be seen to drain, and is not path for that.
+        let rise = if self.reserved.is_some() { BaseDelay::DRIFT } else { f64::INFINITY };
+        self.delays[arrival.signal as usize].update(now, &mut state.arrivals, arrival, rise);
         if let Some(flight) = &mut self.flight
             && arrival.signal == Signal::RoundTrip
         {
@@ -505,7 +507,7 @@ impl PathControl {
         let rate = self.present_rate();
         let packets = if rate > 0.0 { Self::TARGET_PACKETS * self.packet / rate } else { 0.0 };
         let target = self.noise.margin(Self::MIN_TARGET + packets);
-        if self.reserved > 0.0 { target * Self::BESIDE_RESERVED } else { target }
+        if self.reserved.is_some() { target * Self::BESIDE_RESERVED } else { target }
     }
 
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
@@ -531,7 +533,8 @@ impl PathControl {
         let signal = self.signal(now);
         let mut queue = self.queue_by(now, signal);
         // Data behind a loss waits at the far end for the repair, and is reported late; acknowledgements are not.
-        if signal == Signal::OneWay && self.repairs(now) {
+        // Clocks that drift apart add to it as well, where its base may hardly rise.
+        if signal == Signal::OneWay && (self.repairs(now) || self.reserved.is_some()) {
             let other = self.queue_by(now, Signal::RoundTrip).or(self.queue);
             queue = queue.into_iter().chain(other).reduce(f64::min);
         }
@@ -729,7 +732,7 @@ impl PathControl {
         self.standing = near.then_some((rate.min(arrives), first, since));
         // A queue of others moves a little later.
         let is_seen = now.saturating_since(since) >= self.lag() * Self::SEEN;
-        if !near || arrives < rate * Self::MORE || !is_seen {
+        if !near || arrives < rate * Self::MORE || !is_seen || self.reserved.is_some() {
             return queue;
         }
         self.handle_longer(now, queue, queue);
@@ -748,6 +751,7 @@ impl PathControl {
     fn varies(&self) -> bool {
         let packets = self.packets();
         self.mode != PathMode::Varying
+            && self.reserved.is_none()
             && self.capacity > 0.0
             && packets <= self.min_rtt().as_secs_f64() + Flight::MARGIN
             && self.variation.varies(packets)
@@ -800,7 +804,11 @@ impl PathControl {
     fn flight_limit(&mut self, now: Instant) -> Option<f64> {
         self.flight.as_ref()?;
         let varies = self.mode == PathMode::Varying;
-        // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it.
+        // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it. Where rates
+        // are reserved, others may have it for long, and what arrives is not the bound on what may be sent.
+        if self.reserved.is_some() {
+            return None;
+        }
         if !varies && !self.excess.as_ref().is_some_and(Excess::is_new) {
             return None;
         }
@@ -843,7 +851,8 @@ impl PathControl {
             factor = factor.min(1.0 - Self::DRAIN_CUT);
         }
         let rate = self.probe.map_or(self.capacity * factor, |probe| probe.rate);
-        self.rate = rate.max(Self::MIN_RATE).max(self.reserved * Self::ABOVE_RESERVED);
+        let least = self.reserved.map_or(0.0, |reserved| reserved * Self::ABOVE_RESERVED);
+        self.rate = rate.max(Self::MIN_RATE).max(least);
         let arrives = self.windows.median_rate(3);
         if let Some(excess) = &mut self.excess
             && self.rate < arrives

@@ -188,6 +188,11 @@ impl PathControl {
         if !due && steady {
             return;
         }
+        if self.reserved.is_some() {
+            // Whoever shares the queue, the network has room for what is reserved; no more than that is insisted on.
+            self.excess = Some(Excess::new(now, self.capacity, self.rate));
+            return;
+        }
         self.excess = None;
         // What was there when a probe began is rarely path.
         let longer = self.competition.as_ref().is_none_or(|competition| {
@@ -202,11 +207,6 @@ impl PathControl {
             self.capacity = capacity;
             (self.competition, self.probe) = (None, None);
             self.set_change(PathChange::Longer { delay: Duration::from_secs_f64(low) });
-            return;
-        }
-        if self.reserved > 0.0 {
-            // Whoever shares the queue, the network has room for what is reserved; no more than that is insisted on.
-            self.excess = Some(Excess::new(now, self.capacity, self.rate));
             return;
         }
         self.mode = PathMode::Competing;
@@ -260,7 +260,7 @@ impl PathControl {
         match self.draining {
             Some(drain) if now >= drain.seen => {
                 let left = drain.shortest;
-                if (target / 2.0..=2.0 * target).contains(&left) {
+                if (target / 2.0..=2.0 * target).contains(&left) && self.reserved.is_none() {
                     self.handle_longer(now, queue, left);
                     if self.longest <= 2.0 * target {
                         self.capacity = self.capacity.max(capacity);

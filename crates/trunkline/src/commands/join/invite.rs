@@ -11,10 +11,10 @@ use trunkline_gateway::join::{Invitation, MAX_ENDPOINTS, Surroundings, Terms, is
 use trunkline_service::control::{ask, send};
 use trunkline_status::{Answer, Joining, Request};
 
-use super::site_file::{NewPeer, SiteFile};
 use super::{NO_TUNNEL, list, public_key, surroundings, wait_for_lanes};
 use crate::cli::OfferArguments;
 use crate::commands::control::{another_answer, control_failure};
+use crate::commands::site_file::{NewPeer, SiteFile};
 use crate::failure::Failure;
 use crate::output::{print_line, remark};
 
@@ -145,6 +145,7 @@ impl Inviting<'_> {
             public_key: joining.key.clone(),
             endpoint: None,
             routes: joining.prefixes.clone(),
+            ..NewPeer::default()
         });
         file.write()?;
         apply(&file, &config)

@@ -12,8 +12,8 @@ use trunkline_service::control::{Probe, ask, probe};
 use trunkline_status::{Answer, Request};
 use zeroize::Zeroizing;
 
-use super::site_file;
 use crate::commands::control::{another_answer, control_failure};
+use crate::commands::site_file;
 use crate::failure::Failure;
 
 /// Where the package's unit looks for sites.

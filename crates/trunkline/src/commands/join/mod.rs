@@ -5,7 +5,6 @@
 
 mod invite;
 mod machine;
-mod site_file;
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,12 +24,12 @@ use trunkline_status::{Answer, Request};
 use zeroize::Zeroizing;
 
 use super::site::load;
+use super::site_file::{NewPeer, NewSite, SiteFile, take_on};
 use crate::cli::{InitArguments, InviteArguments, JoinArguments, LeaveArguments, PlanArguments};
 use crate::failure::Failure;
 use crate::output::{print_line, remark, remark_as_is};
 use invite::Inviting;
 use machine::{Machine, Step};
-use site_file::{NewPeer, NewSite, SiteFile};
 
 /// How long a gateway that was started may take to answer.
 const START_TIME: Duration = Duration::from_secs(20);
@@ -284,17 +283,6 @@ fn leave_peer(path: &Path, peer: &str, plan: &PlanArguments) -> Result<(), Failu
     print_line(&format!("{peer} is no peer of {} any more{ends}", config.name))
 }
 
-/// Has the gateway of a changed file read it again. Whether one runs.
-fn take_on(path: &Path, config: &Config) -> Result<bool, Failure> {
-    match ask(&config.control.socket, &Request::Reload) {
-        Ok(Answer::Refused { message }) => {
-            Err(Failure::Other(format!("{} is changed, and not applied: {message}", path.display())))
-        }
-        Ok(_) => Ok(true),
-        Err(_) => Ok(false),
-    }
-}
-
 /// Reads an invitation: what is given, or standard input if that is `-`.
 fn invitation(given: &str) -> Result<Invitation, Failure> {
     let text = match given {
@@ -322,6 +310,7 @@ fn peer(invitation: &Invitation, endpoint: &str) -> NewPeer {
         public_key: terms.site.to_string(),
         endpoint: Some(endpoint.to_owned()),
         routes: terms.prefixes.clone(),
+        ..NewPeer::default()
     }
 }
 

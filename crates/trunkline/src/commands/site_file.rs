@@ -7,19 +7,27 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::Path;
 
 use ipnet::IpNet;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
 use trunkline_gateway::config::Config;
+use trunkline_schema::quantity::Rate;
+use trunkline_service::control::ask;
+use trunkline_status::{Answer, Request};
+use trunkline_units as units;
 
 use crate::commands::site::load;
 use crate::failure::Failure;
 
 /// A peer, as a file has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NewPeer {
     pub(super) name: String,
     pub(super) public_key: String,
     pub(super) endpoint: Option<String>,
     pub(super) routes: Vec<IpNet>,
+    /// bit/s.
+    pub(super) reserved: Option<u64>,
+    /// A name of the one path, and the interface that it is bound to.
+    pub(super) path: Option<(String, String)>,
 }
 
 /// The text of a new site's file.
@@ -109,6 +117,13 @@ impl<'a> SiteFile<'a> {
             table["endpoint"] = value(endpoint);
         }
         table["routes"] = value(peer.routes.iter().map(ToString::to_string).collect::<Array>());
+        if let Some(reserved) = peer.reserved {
+            table["reserved"] = value(Rate(units::Rate::from_bits_per_second(reserved)).to_string());
+        }
+        if let Some((name, interface)) = &peer.path {
+            let path = InlineTable::from_iter([("name", name.as_str()), ("interface", interface.as_str())]);
+            table["paths"] = value(Array::from_iter([path]));
+        }
         match self.document.entry("peers").or_insert(Item::ArrayOfTables(ArrayOfTables::new())) {
             Item::ArrayOfTables(peers) => peers.push(table),
             // `peers = [{ … }]`
@@ -151,12 +166,23 @@ impl<'a> SiteFile<'a> {
     /// Writes the changed text in place of the former, if a gateway would take it.
     pub(super) fn write(&self) -> Result<(), Failure> {
         self.check()?;
-        replace(self.path, &self.document.to_string())
+        overwrite(self.path, &self.document.to_string())
     }
 
     /// Writes the former text again.
     pub(super) fn restore(&self) -> Result<(), Failure> {
-        replace(self.path, &self.before)
+        overwrite(self.path, &self.before)
+    }
+}
+
+/// Has the gateway of a changed file read it again. Whether one runs.
+pub(super) fn take_on(path: &Path, config: &Config) -> Result<bool, Failure> {
+    match ask(&config.control.socket, &Request::Reload) {
+        Ok(Answer::Refused { message }) => {
+            Err(Failure::Other(format!("{} is changed, and not applied: {message}", path.display())))
+        }
+        Ok(_) => Ok(true),
+        Err(_) => Ok(false),
     }
 }
 
@@ -166,7 +192,7 @@ pub(super) fn create(path: &Path, text: &str, mode: u32, like: Option<(u32, u32)
 }
 
 /// Writes a file in place of the one that is there, with its owner and mode.
-fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn overwrite(path: &Path, text: &str) -> Result<(), Failure> {
     let replaced = || {
         // A link stays one.
         let path = fs::canonicalize(path)?;
@@ -223,6 +249,7 @@ routes = ["10.200.1.2/32", "10.2.0.0/16"]
             public_key: "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=".to_owned(),
             endpoint: None,
             routes: vec!["10.200.1.3/32".parse().unwrap(), "10.3.0.0/16".parse().unwrap()],
+            ..NewPeer::default()
         }
     }
 
@@ -255,10 +282,14 @@ routes = ["10.200.1.2/32", "10.2.0.0/16"]
             public_key: "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=".to_owned(),
             endpoint: Some("c.example.net:4600".to_owned()),
             routes: vec!["10.200.1.4/32".parse().unwrap()],
+            reserved: Some(2_500_000),
+            path: Some(("lte".to_owned(), "wwan0".to_owned())),
         });
         let config = config(&file.document.to_string());
         assert_eq!(config.peers.iter().map(|peer| peer.name.as_str()).collect::<Vec<_>>(), ["b", "c"]);
         assert_eq!((config.tun.queues, config.peers[0].routes.len()), (2, 2));
+        assert_eq!(config.peers[1].reserved.map(units::Rate::bits_per_second), Some(2_500_000));
+        assert_eq!(config.peers[1].paths[0].via.interface.as_deref(), Some("wwan0"));
     }
 
     #[test]

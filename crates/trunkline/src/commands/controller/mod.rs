@@ -1,4 +1,7 @@
-//! `controller`: many sites as one document, and its revisions.
+//! `controller`: many sites as one document, its revisions, the process that gateways ask, and what asks it.
+
+mod client;
+mod follow;
 
 use std::env;
 use std::path::Path;
@@ -6,13 +9,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
+use trunkline_controller::server::{Identity, IdentityError, NewIdentity, ServeError, Server, openapi};
+use trunkline_controller::wire::secret;
 use trunkline_controller::{
-    Document, Plan, Proposal, Revision, Store, StoreError, changes, json_schema_text, plan,
+    Author, Document, Plan, Proposal, Revision, Store, StoreError, changes, json_schema_text, plan,
 };
 use trunkline_schema::{MAX_FILE, count, read_file};
+use trunkline_service::raise_descriptor_limit;
 
 use crate::cli::{
-    ApplyArguments, ControllerCommand, LogArguments, NetworkExportArguments, NetworkPlanArguments,
+    ApplyArguments, ControllerCommand, InviteSiteArguments, LogArguments, NetworkExportArguments,
+    NetworkPlanArguments, ServeArguments, TokenArguments,
 };
 use crate::failure::Failure;
 use crate::output::{print, print_line, remark};
@@ -26,7 +33,13 @@ pub(crate) fn controller(command: &ControllerCommand) -> Result<(), Failure> {
         ControllerCommand::Apply(arguments) => apply(arguments),
         ControllerCommand::Export(arguments) => export(arguments),
         ControllerCommand::Log(arguments) => log(arguments),
+        ControllerCommand::Serve(arguments) => serve(arguments),
+        ControllerCommand::Token(arguments) => token(arguments),
+        ControllerCommand::Invite(arguments) => invite(arguments),
+        ControllerCommand::Enrol(arguments) => follow::enrol(arguments),
+        ControllerCommand::Follow(arguments) => follow::follow(arguments),
         ControllerCommand::Schema => print(&json_schema_text()),
+        ControllerCommand::Openapi => print_line(&openapi()),
     }
 }
 
@@ -39,6 +52,10 @@ impl From<StoreError> for Failure {
             | StoreError::Foreign(_)
             | StoreError::Newer { .. }
             | StoreError::NoRevision { .. }
+            | StoreError::Unknown { .. }
+            | StoreError::There { .. }
+            | StoreError::Invitation(_)
+            | StoreError::KnownKey(_)
             | StoreError::Document(_) => Failure::Input(text),
             StoreError::Busy(_)
             | StoreError::Sqlite { .. }
@@ -164,6 +181,73 @@ fn log(arguments: &LogArguments) -> Result<(), Failure> {
         changed.iter().try_for_each(|change| print_line(&format!("  {change}")))?;
     }
     Ok(())
+}
+
+impl From<IdentityError> for Failure {
+    fn from(error: IdentityError) -> Self {
+        match error {
+            IdentityError::Store(error) => error.into(),
+            error => Failure::Input(error.to_string()),
+        }
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Store(error) => error.into(),
+            ServeError::Identity(error) => error.into(),
+            error => Failure::Other(error.to_string()),
+        }
+    }
+}
+
+fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
+    let ServeArguments { store, listen, url, certificate, key } = arguments;
+    let given = NewIdentity { url: url.as_deref(), certificate: certificate.as_deref().zip(key.as_deref()) };
+    let server = Server::bind(store, *listen, &given)?;
+    let address = server.address().map_err(Failure::doing("cannot listen"))?;
+    if let Err(error) = raise_descriptor_limit() {
+        remark(&format_args!(
+            "trunkline: cannot raise the limit of open files, which bounds the sites: {error}"
+        ));
+    }
+    remark(&format_args!("trunkline: the controller of {} listens at {address}", store.display()));
+    server.run().map_err(Failure::from)
+}
+
+fn token(arguments: &TokenArguments) -> Result<(), Failure> {
+    let TokenArguments { store, name, role, remove } = arguments;
+    let by = user();
+    let author = Author { by: &by, at: now() };
+    if *remove {
+        Store::open(store)?.remove_token(author, name)?;
+        return print_line(&format!("token {name} is removed"));
+    }
+    let secret = secret().map_err(Failure::doing("cannot make a token"))?;
+    Store::create(store)?.add_token(author, name, (*role).into(), &secret)?;
+    print_line(&secret)
+}
+
+fn invite(arguments: &InviteSiteArguments) -> Result<(), Failure> {
+    let InviteSiteArguments { store, site, expires } = arguments;
+    let mut store = Store::open(store)?;
+    let latest = store.latest()?;
+    let document = match &latest {
+        Some(latest) => Some(
+            Document::parse("the document", &latest.document)
+                .map_err(|mistakes| Failure::Other(mistakes.to_string()))?,
+        ),
+        None => None,
+    };
+    if !document.is_some_and(|document| document.sites().contains(site)) {
+        return Err(Failure::Input(format!("the latest document has no site {site}; `apply` one that has")));
+    }
+    let (by, at) = (user(), now());
+    let expires_at = at + expires.0.as_secs();
+    let invitation = Identity::known(&mut store)?.invitation(site, expires_at)?;
+    store.invite(Author { by: &by, at }, site, &invitation.secret, expires_at)?;
+    print_line(&invitation.to_text())
 }
 
 fn read(path: &Path, limit: u64) -> Result<String, Failure> {
