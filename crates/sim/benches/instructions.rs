@@ -74,7 +74,8 @@ struct Case {
 const CASES: [Case; 3] = [
     Case { name: "dumbbell", count: Count::Instructions, millis: [300, 1300], bound: 1710.0 },
     Case { name: "trunk", count: Count::Instructions, millis: [300, 1300], bound: 2505.0 },
-    Case { name: "wide", count: Count::CacheMisses, millis: [1000, 1400], bound: 3.7 },
+    // Code of trunks, which this case does not run, has moved it from 3.67 to 3.72: where the linker puts the rest counts too.
+    Case { name: "wide", count: Count::CacheMisses, millis: [1000, 1400], bound: 3.8 },
 ];
 /// A bound that is further than this above what is counted has become useless.
 const SLACK: f64 = 1.15;

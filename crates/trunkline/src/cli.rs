@@ -225,6 +225,8 @@ pub(crate) enum ControllerCommand {
     Log(LogArguments),
     /// Serve a store over HTTPS in the foreground, to gateways, people and their programs, until a signal ends it.
     Serve(ServeArguments),
+    /// Print the certificate by which programs know the controller (curl --cacert).
+    Certificate(StoreArguments),
     /// Make a token by which somebody asks the controller, and print it.
     Token(TokenArguments),
     /// Invite a site of the document to enrol, once: print an invitation for `enrol`.
@@ -255,6 +257,12 @@ pub(crate) struct ServeArguments {
     /// The key of the first certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub(crate) key: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreArguments {
+    /// The store.
+    pub(crate) store: PathBuf,
 }
 
 #[derive(Debug, Args)]

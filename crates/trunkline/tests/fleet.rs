@@ -194,6 +194,7 @@ fn a_site_enrols_once_and_its_file_gets_the_peers_that_the_controller_says() {
     assert!(follow("a").status.success(), "nothing new");
     let sites = controller.status()["sites"].clone();
     assert_eq!((&sites[0]["name"], &sites[0]["current"]), (&Value::from("a"), &Value::from(true)), "{sites}");
+    assert!(printed(directory, &["certificate", "n.db"]).starts_with("-----BEGIN CERTIFICATE-----"));
     // A site that is removed is a peer of nobody, and nobody itself.
     let deleted = controller.agent.delete(format!("{}/v1/sites/b", controller.url));
     let deleted = deleted.header("Authorization", format!("Bearer {}", controller.admin)).call();
@@ -282,11 +283,18 @@ fn who_may_do_what_and_what_is_said_to_others() {
     assert_eq!((status, preview["revision"].as_u64()), (200, Some(1)), "{text}");
     assert!(preview["changed"].to_string().contains("sites.c"), "{preview}");
     // What is no request of ours.
-    for (path, body) in
-        [("/v1/enrol", "{}"), ("/v1/enrol", "no json"), ("/v1/poll", "{\"have\":1}"), ("/", "")]
-    {
+    for (path, body) in [
+        ("/v1/apply", "x"),
+        ("/v1/apply?from=1&to=2", "x"),
+        ("/v1/enrol", "{}"),
+        ("/v1/enrol", "no json"),
+        ("/v1/poll", "{\"have\":1}"),
+        ("/", ""),
+    ] {
         let (status, text) = controller.post(path, &controller.admin, body);
-        assert!((400..500).contains(&status), "{path}: {status} {text}");
+        let problem: Value =
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("{path}: {status} {text}"));
+        assert!((400..500).contains(&status) && problem["error"].is_string(), "{path}: {status} {text}");
     }
     // The controller may answer and close before all of it was sent.
     let long = controller.agent.post(format!("{}/v1/apply?from=1", controller.url));

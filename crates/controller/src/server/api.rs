@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -13,6 +12,7 @@ use trunkline_schema::MAX_FILE;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
 
+use super::asked::{Parameters, Text};
 use super::fleet::{FleetStatus, ShortTrunk, SiteStatus};
 use super::holders::{Admin, Viewer};
 use super::refusal::Refusal;
@@ -91,12 +91,6 @@ async fn nothing() -> Refusal {
 
 async fn description() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], openapi()).into_response()
-}
-
-impl From<JsonRejection> for Refusal {
-    fn from(rejection: JsonRejection) -> Self {
-        Refusal::new(rejection.status(), rejection.body_text())
-    }
 }
 
 /// Which revision.
@@ -193,7 +187,7 @@ impl From<Revision> for Entry {
 async fn document(
     State(app): State<Arc<App>>,
     _: Viewer,
-    Query(Which { revision }): Query<Which>,
+    Parameters(Which { revision }): Parameters<Which>,
 ) -> Result<Response, Refusal> {
     let found = app.with_store(move |store| match revision {
         Some(number) => store.revision(number).map(Some),
@@ -210,7 +204,7 @@ async fn document(
 /// What a document would do. It changes nothing.
 #[utoipa::path(post, path = "/v1/plan", tag = "people", request_body(content = String, content_type = "application/toml"),
     security(("token" = [])), responses((status = 200, body = Preview), (status = 422, body = wire::Problem)))]
-async fn preview(State(app): State<Arc<App>>, _: Viewer, text: String) -> Result<Json<Preview>, Refusal> {
+async fn preview(State(app): State<Arc<App>>, _: Viewer, Text(text): Text) -> Result<Json<Preview>, Refusal> {
     let latest = app.with_store(|store| store.latest()).await?;
     let planned = tokio::task::spawn_blocking(move || {
         let document = Document::parse("the document", &text).map_err(crate::store::StoreError::Document)?;
@@ -238,8 +232,8 @@ async fn preview(State(app): State<Arc<App>>, _: Viewer, text: String) -> Result
 async fn apply(
     State(app): State<Arc<App>>,
     Admin(by): Admin,
-    Query(How { from, note, partly }): Query<How>,
-    text: String,
+    Parameters(How { from, note, partly }): Parameters<How>,
+    Text(text): Text,
 ) -> Result<Json<Applied>, Refusal> {
     let applied = app.with_store(move |store| {
         store.apply(&Proposal {
@@ -271,7 +265,7 @@ async fn revisions(State(app): State<Arc<App>>, _: Viewer) -> Result<Json<Vec<En
 async fn events(
     State(app): State<Arc<App>>,
     _: Viewer,
-    Query(After { after }): Query<After>,
+    Parameters(After { after }): Parameters<After>,
 ) -> Result<Json<Vec<Event>>, Refusal> {
     app.with_store(move |store| store.events(after, MAX_EVENTS)).await.map(Json)
 }
@@ -289,7 +283,7 @@ async fn invite(
     State(app): State<Arc<App>>,
     Admin(by): Admin,
     Path(site): Path<String>,
-    Query(Expiry { expires_s }): Query<Expiry>,
+    Parameters(Expiry { expires_s }): Parameters<Expiry>,
 ) -> Result<String, Refusal> {
     if !app.fleet.read().unwrap_or_else(PoisonError::into_inner).has_site(&site) {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the document has no site {site}")));

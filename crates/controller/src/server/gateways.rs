@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, timeout_at};
 
+use super::asked::Content;
 use super::holders::Gateway;
 use super::refusal::Refusal;
 use super::{App, now};
@@ -26,7 +27,7 @@ const KEY_CHARS: usize = 44;
 ))]
 pub(super) async fn enrol(
     State(app): State<Arc<App>>,
-    Json(enrolment): Json<Enrolment>,
+    Content(enrolment): Content<Enrolment>,
 ) -> Result<Json<Enrolled>, Refusal> {
     let Enrolment { invitation, public_key } = enrolment;
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
@@ -49,7 +50,7 @@ pub(super) async fn enrol(
 pub(super) async fn poll(
     State(app): State<Arc<App>>,
     Gateway(site): Gateway,
-    Json(poll): Json<Poll>,
+    Content(poll): Content<Poll>,
 ) -> Response {
     let Poll { have, wait_s, report } = poll;
     app.fleet.write().unwrap_or_else(PoisonError::into_inner).see(&site, have.clone(), report);

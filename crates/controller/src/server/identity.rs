@@ -116,6 +116,11 @@ impl Identity {
         Identity::load(store, &NewIdentity::default())
     }
 
+    /// The chain of certificates that it shows, in PEM.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
     /// What signs configurations.
     pub fn signer(&self) -> Result<Signer, IdentityError> {
         Signer::new(&self.signing_key).ok_or_else(|| IdentityError::Key("it has another length".to_owned()))

@@ -4,6 +4,7 @@
 //! request needs of who asks and of what sites get is in memory ([`Fleet`]) and made anew when the store has changed, by whichever process.
 
 mod api;
+mod asked;
 mod fleet;
 mod gateways;
 mod holders;

@@ -21,7 +21,7 @@ const MEMBERSHIP: File = File {
 };
 const NETWORK: File = File { path: "network.toml", about: "sites, links and trunks" };
 
-const EXTRAS: [Extra; 32] = [
+const EXTRAS: [Extra; 33] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -218,6 +218,14 @@ const EXTRAS: [Extra; 32] = [
         examples: &[(
             "trunkline controller serve network.db --url https://ctl.example.net:4680",
             "serves the store to gateways that reach this machine by that name",
+        )],
+    },
+    Extra {
+        page: "trunkline-controller-certificate",
+        files: &[STORE],
+        examples: &[(
+            "trunkline controller certificate network.db > ctl.pem",
+            "writes the certificate to a file",
         )],
     },
     Extra {

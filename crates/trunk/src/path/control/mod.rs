@@ -168,7 +168,7 @@ pub struct PathControl {
     drained: (Instant, f64),
     /// The longest queue since then, seconds.
     longest: f64,
-    competition: Option<Box<Competition>>,
+    competition: Option<Competition>,
     /// When the rate was last bounded.
     held_at: Instant,
     /// When to probe whether others still keep a queue, and how long to wait after a probe that finds one.
@@ -333,6 +333,7 @@ impl PathControl {
     /// What the network has reserved for the trunk on this path.
     pub(super) fn set_reserved(&mut self, rate: Option<Rate>) {
         self.reserved = rate.map(|rate| rate.bits_per_second() as f64);
+        self.delays.iter_mut().for_each(|delay| delay.patient = rate.is_some());
     }
 
     /// The lanes of a shard are no longer on the path, or have other numbers from now on.
@@ -345,7 +346,7 @@ impl PathControl {
         self.lanes.retain(|other| other.id != lane);
         if self.lanes.is_empty() {
             // The far end may have started again, with another clock.
-            self.delays[Signal::OneWay as usize] = PathDelay::default();
+            self.delays[Signal::OneWay as usize].forget();
         }
     }
 
@@ -353,9 +354,7 @@ impl PathControl {
     pub fn handle_arrival(&mut self, now: Instant, lane: PathLane, arrival: Arrival) -> bool {
         let Some(state) = self.lanes.iter_mut().find(|state| state.id == lane) else { return false };
         let before = state.arrivals.bytes(arrival.signal);
-        // Where others insist on what is reserved for them, a queue may never be seen to drain, and is not path for that.
-        let rise = if self.reserved.is_some() { BaseDelay::DRIFT } else { f64::INFINITY };
-        self.delays[arrival.signal as usize].update(now, &mut state.arrivals, arrival, rise);
+        self.delays[arrival.signal as usize].update(now, &mut state.arrivals, arrival);
         if let Some(flight) = &mut self.flight
             && arrival.signal == Signal::RoundTrip
         {
@@ -507,7 +506,7 @@ impl PathControl {
         let rate = self.present_rate();
         let packets = if rate > 0.0 { Self::TARGET_PACKETS * self.packet / rate } else { 0.0 };
         let target = self.noise.margin(Self::MIN_TARGET + packets);
-        if self.reserved.is_some() { target * Self::BESIDE_RESERVED } else { target }
+        if self.delays[0].patient { target * Self::BESIDE_RESERVED } else { target }
     }
 
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
@@ -534,8 +533,9 @@ impl PathControl {
         let mut queue = self.queue_by(now, signal);
         // Data behind a loss waits at the far end for the repair, and is reported late; acknowledgements are not.
         // Clocks that drift apart add to it as well, where its base may hardly rise.
-        if signal == Signal::OneWay && (self.repairs(now) || self.reserved.is_some()) {
-            let other = self.queue_by(now, Signal::RoundTrip).or(self.queue);
+        if signal == Signal::OneWay && (self.delays[0].patient || self.repairs(now)) {
+            let by_round_trips = self.queue_by(now, Signal::RoundTrip);
+            let other = if self.repairs(now) { by_round_trips.or(self.queue) } else { by_round_trips };
             queue = queue.into_iter().chain(other).reduce(f64::min);
         }
         let Some(queue) = queue else { return };

@@ -195,7 +195,7 @@ impl PathControl {
         }
         self.excess = None;
         // What was there when a probe began is rarely path.
-        let longer = self.competition.as_ref().is_none_or(|competition| {
+        let longer = self.competition.is_none_or(|competition| {
             let (low, high) = competition.queues;
             now.saturating_since(competition.since) >= Self::LONGER
                 && high - low <= unmoved
@@ -217,13 +217,11 @@ impl PathControl {
             let (queue, probe_after) = (Duration::from_secs_f64(queue), self.probe_backoff);
             self.set_change(PathChange::Rivals { queue, probe_after });
         }
-        let competition = self.competition.get_or_insert_with(|| {
-            Box::new(Competition {
-                since: now,
-                queues: (f64::INFINITY, 0.0),
-                losses: Losses::default(),
-                rate: 0.0,
-            })
+        let competition = self.competition.get_or_insert(Competition {
+            since: now,
+            queues: (f64::INFINITY, 0.0),
+            losses: Losses::default(),
+            rate: 0.0,
         });
         competition.rate = capacity;
         self.probe_at = now + self.probe_backoff;

@@ -36,6 +36,8 @@ use crate::output::{print_line, remark};
 const WAIT_S: u16 = 50;
 /// How long to wait after a poll that failed, at first and at most; each time twice as long, a random part of it.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// After how long a configuration that was refused is tried again: the site's file may have been changed.
+const RETRY: Duration = Duration::from_secs(300);
 /// How long trunks that were up may take to be up again.
 const RETURN: Duration = Duration::from_secs(20);
 /// The networks that a site accepts behind others unless it says which: those that are nobody's in the Internet.
@@ -200,8 +202,8 @@ fn jittered(time: Duration) -> Duration {
 struct Follower<'f> {
     file: &'f Path,
     membership: Membership,
-    /// The fingerprint of the last configuration, if it was refused.
-    refused: Option<String>,
+    /// The fingerprint of the last configuration, if it was refused, and when.
+    refused: Option<(String, Instant)>,
     error: Option<String>,
 }
 
@@ -221,7 +223,9 @@ impl Follower<'_> {
             running: status.is_some(),
             peers: known.filter(|known| peers.contains(&known.name)).map(peer).collect(),
         };
-        Poll { have: self.refused.clone().or_else(|| have.clone()), wait_s: WAIT_S, report }
+        let refused = self.refused.as_ref().filter(|(_, at)| at.elapsed() < RETRY);
+        let have = refused.map(|(print, _)| print.clone()).or_else(|| have.clone());
+        Poll { have, wait_s: WAIT_S, report }
     }
 
     /// Takes a configuration, or says why not.
@@ -245,7 +249,8 @@ impl Follower<'_> {
                     // Whoever says so says it again at once.
                     thread::sleep(jittered(BACKOFF.1));
                 }
-                (self.refused, self.error) = (print.or(self.refused.take()), Some(error));
+                let refused = print.map(|print| (print, Instant::now()));
+                (self.refused, self.error) = (refused.or(self.refused.take()), Some(error));
             }
         }
     }

@@ -19,7 +19,7 @@ use trunkline_service::raise_descriptor_limit;
 
 use crate::cli::{
     ApplyArguments, ControllerCommand, InviteSiteArguments, LogArguments, NetworkExportArguments,
-    NetworkPlanArguments, ServeArguments, TokenArguments,
+    NetworkPlanArguments, ServeArguments, StoreArguments, TokenArguments,
 };
 use crate::failure::Failure;
 use crate::output::{print, print_line, remark};
@@ -34,6 +34,7 @@ pub(crate) fn controller(command: &ControllerCommand) -> Result<(), Failure> {
         ControllerCommand::Export(arguments) => export(arguments),
         ControllerCommand::Log(arguments) => log(arguments),
         ControllerCommand::Serve(arguments) => serve(arguments),
+        ControllerCommand::Certificate(arguments) => certificate(arguments),
         ControllerCommand::Token(arguments) => token(arguments),
         ControllerCommand::Invite(arguments) => invite(arguments),
         ControllerCommand::Enrol(arguments) => follow::enrol(arguments),
@@ -214,6 +215,11 @@ fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     remark(&format_args!("trunkline: the controller of {} listens at {address}", store.display()));
     server.run().map_err(Failure::from)
+}
+
+fn certificate(arguments: &StoreArguments) -> Result<(), Failure> {
+    let mut store = Store::open(&arguments.store)?;
+    print(Identity::known(&mut store)?.certificate())
 }
 
 fn token(arguments: &TokenArguments) -> Result<(), Failure> {
