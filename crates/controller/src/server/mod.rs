@@ -1,7 +1,7 @@
 //! The controller as a process: HTTPS for people, programs and gateways.
 //!
-//! People and their programs send documents ([`api`]); gateways enrol, and wait for configurations by long polls ([`gateways`]). What a
-//! request needs of who asks and of what sites get is in memory ([`Fleet`]) and made anew when the store has changed, by whichever process.
+//! People and their programs send documents (`api`); gateways enrol, and wait for configurations by long polls (`gateways`). What a
+//! request needs of who asks and of what sites get is in memory (`Fleet`) and made anew when the store has changed, by whichever process.
 
 mod api;
 mod asked;
