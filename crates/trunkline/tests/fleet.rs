@@ -72,7 +72,13 @@ impl Controller {
             .disable_verification(true)
             .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
             .build();
-        let agent = Agent::config_builder().tls_config(tls).proxy(None).http_status_as_error(false).build();
+        // A connection of its own for each request: one that the controller has closed after a refusal is not used again.
+        let agent = Agent::config_builder()
+            .tls_config(tls)
+            .proxy(None)
+            .max_idle_connections(0)
+            .http_status_as_error(false)
+            .build();
         let controller = Controller { directory, process, url, agent: agent.into(), admin, viewer };
         // Tokens that another process has made are known a moment later.
         until("the token is known", || controller.get("/v1/status", &controller.viewer).0 == 200);
