@@ -24,7 +24,7 @@ pub use document::{Document, json_schema_text};
 pub use plan::{
     Both, Change, PLAN_VERSION, Plan, PlanError, PlannedLink, PlannedTrunk, Refused, Resource, Short, plan,
 };
-pub use store::{Author, Event, Holder, Member, Proposal, Revision, Role, Store, StoreError};
+pub use store::{Author, Entry, Event, Holder, Member, Proposal, Revision, Role, Store, StoreError};
 
 use aws_lc_rs::digest;
 use base64::Engine as _;

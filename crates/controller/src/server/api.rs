@@ -1,6 +1,6 @@
 //! What people and their programs ask: documents, plans, revisions, invitations, how the network is.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
@@ -20,7 +20,7 @@ use super::{App, gateways, metrics, now};
 use crate::changes::changes;
 use crate::document::Document;
 use crate::plan::plan;
-use crate::store::{Author, Event, Proposal, Revision};
+use crate::store::{Author, Entry, Event, Proposal, Revision};
 use crate::wire;
 
 /// What a body may have at most, bytes, where it is no document.
@@ -154,31 +154,6 @@ struct Applied {
     plan: crate::plan::Plan,
 }
 
-/// A revision.
-#[derive(Debug, Serialize, ToSchema)]
-struct Entry {
-    /// Its number.
-    revision: u64,
-    /// When it was applied.
-    at: u64,
-    /// By whom.
-    by: String,
-    /// Why.
-    note: String,
-    /// Trunks that it carries.
-    carried: usize,
-    /// Trunks that it refuses.
-    refused: usize,
-}
-
-impl From<Revision> for Entry {
-    fn from(revision: Revision) -> Self {
-        let Revision { number, at, by, note, plan, .. } = revision;
-        let refused = plan.refused().count();
-        Entry { revision: number, at, by, note, carried: plan.trunks.len() - refused, refused }
-    }
-}
-
 /// The network's document, as it was applied.
 #[utoipa::path(get, path = "/v1/document", tag = "people", params(Which), security(("token" = [])), responses(
     (status = 200, body = String, content_type = "application/toml", description = "its revision is in the header `revision`"),
@@ -254,8 +229,7 @@ async fn apply(
 #[utoipa::path(get, path = "/v1/revisions", tag = "people", security(("token" = [])), responses((status = 200, body = [Entry])))]
 async fn revisions(State(app): State<Arc<App>>, _: Viewer) -> Result<Json<Vec<Entry>>, Refusal> {
     let entries = app.with_store(|store| {
-        let latest = store.latest()?.map_or(0, |latest| latest.number);
-        (1..=latest).map(|number| store.revision(number).map(Entry::from)).collect()
+        (1..=store.latest_number()?).map(|number| store.revision(number).map(|it| it.entry())).collect()
     });
     entries.await.map(Json)
 }
@@ -273,7 +247,7 @@ async fn events(
 /// How the network and its sites are.
 #[utoipa::path(get, path = "/v1/status", tag = "people", security(("token" = [])), responses((status = 200, body = FleetStatus)))]
 async fn status(State(app): State<Arc<App>>, _: Viewer) -> Json<FleetStatus> {
-    Json(app.fleet.read().unwrap_or_else(PoisonError::into_inner).status())
+    Json(app.fleet().status())
 }
 
 /// Invites a site to enrol: a line of text for `trunkline enrol`, which holds once.
@@ -285,7 +259,7 @@ async fn invite(
     Path(site): Path<String>,
     Parameters(Expiry { expires_s }): Parameters<Expiry>,
 ) -> Result<String, Refusal> {
-    if !app.fleet.read().unwrap_or_else(PoisonError::into_inner).has_site(&site) {
+    if !app.fleet().has_site(&site) {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the document has no site {site}")));
     }
     let lasts = expires_s.unwrap_or(EXPIRES_S).min(MAX_EXPIRES_S);
@@ -311,6 +285,6 @@ async fn expel(
 /// Metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "people", security(("token" = [])), responses((status = 200, body = String)))]
 async fn prometheus(State(app): State<Arc<App>>, _: Viewer) -> Response {
-    let status = app.fleet.read().unwrap_or_else(PoisonError::into_inner).status();
+    let status = app.fleet().status();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics::text(&status)).into_response()
 }

@@ -12,7 +12,6 @@ use crate::configuration::{
 };
 use crate::digest_of;
 use crate::document::Document;
-use crate::plan::Plan;
 use crate::store::{Holder, Member, Revision};
 use crate::wire::{PeerReport, Report, Signed, Signer};
 
@@ -38,9 +37,8 @@ struct Seen {
 /// The latest revision.
 #[derive(Debug)]
 struct Applied {
-    revision: u64,
+    revision: Revision,
     document: Document,
-    plan: Plan,
 }
 
 /// All sites.
@@ -110,7 +108,7 @@ impl Fleet {
 
     /// The revision that is known; 0: none.
     pub(super) fn revision(&self) -> u64 {
-        self.applied.as_ref().map_or(0, |applied| applied.revision)
+        self.applied.as_ref().map_or(0, |applied| applied.revision.number)
     }
 
     /// Takes what the store has now, with its latest revision if that is not known yet.
@@ -121,11 +119,8 @@ impl Fleet {
         members: Vec<Member>,
         holders: BTreeMap<String, Holder>,
     ) {
-        let applied = latest.and_then(|Revision { number, document, plan, .. }| {
-            // What was applied was read then.
-            let document = Document::parse("the document", &document).ok()?;
-            Some(Applied { revision: number, document, plan })
-        });
+        // What was applied was read then.
+        let applied = latest.and_then(|revision| Some(Applied { document: revision.read().ok()?, revision }));
         self.applied = applied.or(self.applied.take());
         self.sequence = Some(sequence);
         let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
@@ -138,8 +133,10 @@ impl Fleet {
         let sequence = self.sequence.unwrap_or(0);
         let key = |member: &Member| (member.name.clone(), member.public_key.clone());
         let keys: BTreeMap<String, String> = self.members.iter().map(key).collect();
-        let all =
-            self.applied.as_ref().map(|applied| configurations(&applied.document, &applied.plan, &keys));
+        let all = self
+            .applied
+            .as_ref()
+            .map(|applied| configurations(&applied.document, &applied.revision.plan, &keys));
         let (all, revision) = (all.unwrap_or_default(), self.revision());
         let mut before = std::mem::take(&mut self.sites);
         for (site, peers) in all.peers {
@@ -186,12 +183,12 @@ impl Fleet {
             self.members.iter().map(|member| &member.name).filter(|name| !self.sites.contains_key(*name));
         let names = self.sites.keys().chain(gone);
         let site = |name: &String| self.site(name, keys.get(name.as_str()).map(|key| (*key).clone()));
-        let trunks = self.applied.as_ref().map_or(0, |applied| applied.plan.trunks.len());
-        let refused = self.applied.as_ref().map_or(0, |applied| applied.plan.refused().count());
+        let entry = self.applied.as_ref().map(|applied| applied.revision.entry());
+        let (carried, refused) = entry.map_or((0, 0), |entry| (entry.carried, entry.refused));
         FleetStatus {
             revision: self.revision(),
             sequence: self.sequence.unwrap_or(0),
-            carried: trunks - refused,
+            carried,
             refused,
             problems: self.problems.clone(),
             sites: names.map(site).collect(),

@@ -1,6 +1,6 @@
 //! What gateways ask: to enrol, and for their configurations.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -53,12 +53,12 @@ pub(super) async fn poll(
     Content(poll): Content<Poll>,
 ) -> Response {
     let Poll { have, wait_s, report } = poll;
-    app.fleet.write().unwrap_or_else(PoisonError::into_inner).see(&site, have.clone(), report);
+    app.fleet_mut().see(&site, have.clone(), report);
     let deadline = Instant::now() + Duration::from_secs(wait_s.min(MAX_WAIT_S).into());
     let mut changed = app.changed.subscribe();
     loop {
         changed.borrow_and_update();
-        let newer = app.fleet.read().unwrap_or_else(PoisonError::into_inner).newer(&site, have.as_deref());
+        let newer = app.fleet().newer(&site, have.as_deref());
         if let Some(signed) = newer {
             return Json(&*signed).into_response();
         }

@@ -1,6 +1,6 @@
 //! Who asks: by the token in a request's head.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -22,7 +22,7 @@ pub(super) struct Gateway(pub(super) String);
 fn holder(app: &App, parts: &Parts) -> Result<Holder, Refusal> {
     let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = header.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
-    let fleet = app.fleet.read().unwrap_or_else(PoisonError::into_inner);
+    let fleet = app.fleet();
     token.and_then(|token| fleet.holder(token)).ok_or_else(Refusal::unknown)
 }
 

@@ -81,18 +81,18 @@ pub struct Identity {
 impl Identity {
     /// The identity that a store has, with what is new of it; the first time, one is made.
     pub fn load(store: &mut Store, given: &NewIdentity<'_>) -> Result<Self, IdentityError> {
+        let known_url = store.setting(URL)?;
         let url = match given.url {
             Some(url) => url.trim_end_matches('/').to_owned(),
-            None => store.setting(URL)?.ok_or(IdentityError::NoUrl)?,
+            None => known_url.clone().ok_or(IdentityError::NoUrl)?,
         };
         let host = host(&url)?;
         // Gateways trust the certificate that they know: it changes with the host alone.
-        let is_same_host =
-            store.setting(URL)?.is_some_and(|former| self::host(&former).is_ok_and(|known| known == host));
-        let kept = |store: &Store, name| store.setting(name);
-        let network = kept(store, NETWORK)?.map_or_else(wire::secret, Ok)?;
-        let signing_key = kept(store, SIGNING_KEY)?.map_or_else(wire::secret, Ok)?;
-        let pair = match (given.certificate, kept(store, CERTIFICATE)?.zip(kept(store, CERTIFICATE_KEY)?)) {
+        let is_same_host = known_url.is_some_and(|known| self::host(&known).is_ok_and(|known| known == host));
+        let network = store.setting(NETWORK)?.map_or_else(wire::secret, Ok)?;
+        let signing_key = store.setting(SIGNING_KEY)?.map_or_else(wire::secret, Ok)?;
+        let known_pair = store.setting(CERTIFICATE)?.zip(store.setting(CERTIFICATE_KEY)?);
+        let pair = match (given.certificate, known_pair) {
             (Some((certificate, key)), _) => (read(certificate)?, read(key)?),
             (None, Some(pair)) if is_same_host => pair,
             (None, _) => make(&host)?,
@@ -101,13 +101,23 @@ impl Identity {
         let identity = Identity { network, url, signing_key, certificate, certificate_key };
         // What cannot be used is not kept.
         let _ = (identity.tls()?, identity.signer()?);
-        store.set(&[
-            (NETWORK, &identity.network),
-            (URL, &identity.url),
-            (SIGNING_KEY, &identity.signing_key),
-            (CERTIFICATE, &identity.certificate),
-            (CERTIFICATE_KEY, &identity.certificate_key),
-        ])?;
+        let settings = [
+            (NETWORK, identity.network.as_str()),
+            (URL, identity.url.as_str()),
+            (SIGNING_KEY, identity.signing_key.as_str()),
+            (CERTIFICATE, identity.certificate.as_str()),
+            (CERTIFICATE_KEY, identity.certificate_key.as_str()),
+        ];
+        let mut new = Vec::new();
+        for (name, value) in settings {
+            if store.setting(name)?.as_deref() != Some(value) {
+                new.push((name, value));
+            }
+        }
+        // Who only asks writes nothing.
+        if !new.is_empty() {
+            store.set(&new)?;
+        }
         Ok(identity)
     }
 

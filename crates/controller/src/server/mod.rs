@@ -15,7 +15,7 @@ mod refusal;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum_server::Handle;
@@ -51,6 +51,18 @@ struct App {
 }
 
 impl App {
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fleet(&self) -> RwLockReadGuard<'_, Fleet> {
+        self.fleet.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fleet_mut(&self) -> RwLockWriteGuard<'_, Fleet> {
+        self.fleet.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks the store, on a thread that may wait for the disk.
     async fn with_store<T: Send + 'static>(
         self: &Arc<Self>,
@@ -58,7 +70,7 @@ impl App {
     ) -> Result<T, Refusal> {
         let app = Arc::clone(self);
         let asked = tokio::task::spawn_blocking(move || {
-            let mut store = app.store.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut store = app.store();
             let asked = ask(&mut store);
             // What was changed holds from the answer on.
             asked.and_then(|answer| app.refresh(&store).map(|()| answer))
@@ -69,14 +81,14 @@ impl App {
     /// Takes what has changed in the store.
     fn refresh(&self, store: &Store) -> Result<(), StoreError> {
         let sequence = store.sequence()?;
-        if self.fleet.read().unwrap_or_else(PoisonError::into_inner).sequence() == Some(sequence) {
+        if self.fleet().sequence() == Some(sequence) {
             return Ok(());
         }
-        let known = self.fleet.read().unwrap_or_else(PoisonError::into_inner).revision();
+        let known = self.fleet().revision();
         // A document of many sites takes longer to read than all the rest.
         let latest = if store.latest_number()? == known { None } else { store.latest()? };
         let (members, holders) = (store.members()?, store.holders()?);
-        let mut fleet = self.fleet.write().unwrap_or_else(PoisonError::into_inner);
+        let mut fleet = self.fleet_mut();
         fleet.update(sequence, latest, members, holders);
         fleet.prepare(&self.identity.network, &self.signer);
         drop(fleet);
@@ -85,7 +97,8 @@ impl App {
     }
 }
 
-fn now() -> u64 {
+/// Seconds since 1970.
+pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
@@ -135,7 +148,7 @@ impl Server {
             signer,
             identity,
         };
-        app.refresh(&app.store.lock().unwrap_or_else(PoisonError::into_inner))?;
+        app.refresh(&app.store())?;
         Ok(Server { app: Arc::new(app), listener, tls })
     }
 

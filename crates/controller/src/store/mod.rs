@@ -19,6 +19,9 @@ use std::time::Duration;
 use rusqlite::{
     Connection, OpenFlags, OptionalExtension as _, Row, Transaction, TransactionBehavior, params,
 };
+use serde::Serialize;
+use trunkline_schema::Mistakes;
+use utoipa::ToSchema;
 
 use crate::changes::changes;
 use crate::digest_of;
@@ -95,6 +98,46 @@ pub struct Revision {
     pub document: String,
     /// What it means.
     pub plan: Plan,
+}
+
+impl Revision {
+    /// What it means, as it was read when it was applied.
+    ///
+    /// # Errors
+    /// What a program of another version finds wrong in it.
+    pub fn read(&self) -> Result<Document, Mistakes> {
+        Document::parse("the document", &self.document)
+    }
+
+    /// It in short.
+    pub fn entry(&self) -> Entry {
+        let refused = self.plan.refused().count();
+        Entry {
+            revision: self.number,
+            at: self.at,
+            by: self.by.clone(),
+            note: self.note.clone(),
+            carried: self.plan.trunks.len() - refused,
+            refused,
+        }
+    }
+}
+
+/// A revision in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Entry {
+    /// Its number.
+    pub revision: u64,
+    /// When it was applied.
+    pub at: u64,
+    /// By whom.
+    pub by: String,
+    /// Why.
+    pub note: String,
+    /// Trunks that it carries.
+    pub carried: usize,
+    /// Trunks that it refuses.
+    pub refused: usize,
 }
 
 /// A document that is to be applied.
@@ -203,7 +246,7 @@ impl Store {
         if let Some(revision) = find(&self.path, &self.connection, number)? {
             return Ok(revision);
         }
-        let latest = self.latest()?.map_or(0, |latest| latest.number);
+        let latest = self.latest_number()?;
         Err(StoreError::NoRevision { path: self.path.clone(), number, latest })
     }
 

@@ -16,7 +16,6 @@ use super::routing::MAIN_TABLE;
 use super::{Endpoint, Host, RoutingTable, Zone};
 use crate::keys::PublicKey;
 
-/// What [`site_name`] takes.
 /// What [`interface_name`] takes.
 pub(super) const INTERFACE_NAME: &str = "1 to 15 bytes without white space, '/', ':' or '%'";
 /// What [`ListenAddress`] takes.

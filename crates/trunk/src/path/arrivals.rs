@@ -166,22 +166,14 @@ pub(super) struct PathDelay {
     pub(super) bases: [Option<BaseDelay>; 2],
     /// When it was measured last.
     pub(super) measured: Option<Instant>,
-    /// Whether its base delays hardly rise: others insist on what is reserved for them, so a queue may stand for long.
-    pub(super) patient: bool,
 }
 
 impl PathDelay {
     /// A longer delay than this, in seconds, is no queue: a clock was set.
     const MAX_QUEUE: f64 = 60.0;
 
-    /// What was measured says nothing any more.
-    pub(super) fn forget(&mut self) {
-        *self = PathDelay { patient: self.patient, ..PathDelay::default() };
-    }
-
-    /// Takes an arrival of a lane by this signal.
-    pub(super) fn update(&mut self, now: Instant, lane: &mut LaneArrivals, arrival: Arrival) {
-        let rise = if self.patient { BaseDelay::DRIFT } else { f64::INFINITY };
+    /// Takes an arrival of a lane by this signal. Its base delays rise by `rise` seconds with an epoch at most.
+    pub(super) fn update(&mut self, now: Instant, lane: &mut LaneArrivals, arrival: Arrival, rise: f64) {
         if let Some(delays) = lane.update(now, arrival, |micros| self.unwrap.seconds(micros)) {
             for (base, delay) in self.bases.iter_mut().zip(delays) {
                 let base = base.get_or_insert_with(|| BaseDelay::new(now));

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use trunkline_gateway::config::{Config, RUN_DIRECTORY};
 use trunkline_schema::{ProxyFile, Source};
@@ -95,6 +97,39 @@ pub(super) fn state(socket: &Path, request: &Request) -> Result<State, Failure> 
         Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
         Answer::Joining(_) => Err(another_answer()),
     }
+}
+
+/// Has the gateway of a changed file read it again. Whether one runs.
+pub(super) fn take_on(path: &Path, config: &Config) -> Result<bool, Failure> {
+    match ask(&config.control.socket, &Request::Reload) {
+        Ok(Answer::Refused { message }) => {
+            Err(Failure::Other(format!("{} is changed, and not applied: {message}", path.display())))
+        }
+        Ok(_) => Ok(true),
+        Err(_) => Ok(false),
+    }
+}
+
+/// What the gateway of a site says of itself; nothing, if it does not run.
+pub(super) fn gateway_status(config: &Config) -> Option<Status> {
+    match ask(&config.control.socket, &Request::Status) {
+        Ok(Answer::Status(status)) => Some(*status),
+        _ => None,
+    }
+}
+
+/// Waits until a lane to each of these peers is up, for so long at most: those to which none is.
+pub(super) fn wait_for_lanes<'p>(config: &Config, mut peers: Vec<&'p str>, limit: Duration) -> Vec<&'p str> {
+    let begin = Instant::now();
+    while !peers.is_empty() && begin.elapsed() < limit {
+        if let Some(status) = gateway_status(config) {
+            peers.retain(|name| !status.peers.iter().any(|it| it.name == *name && it.lanes_up() > 0));
+        }
+        if !peers.is_empty() {
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+    peers
 }
 
 /// The failure of a request to which the daemon gave the answer of another.

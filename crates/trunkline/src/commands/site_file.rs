@@ -10,8 +10,6 @@ use ipnet::IpNet;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
 use trunkline_gateway::config::Config;
 use trunkline_schema::quantity::Rate;
-use trunkline_service::control::ask;
-use trunkline_status::{Answer, Request};
 use trunkline_units as units;
 
 use crate::commands::site::load;
@@ -172,17 +170,6 @@ impl<'a> SiteFile<'a> {
     /// Writes the former text again.
     pub(super) fn restore(&self) -> Result<(), Failure> {
         overwrite(self.path, &self.before)
-    }
-}
-
-/// Has the gateway of a changed file read it again. Whether one runs.
-pub(super) fn take_on(path: &Path, config: &Config) -> Result<bool, Failure> {
-    match ask(&config.control.socket, &Request::Reload) {
-        Ok(Answer::Refused { message }) => {
-            Err(Failure::Other(format!("{} is changed, and not applied: {message}", path.display())))
-        }
-        Ok(_) => Ok(true),
-        Err(_) => Ok(false),
     }
 }
 

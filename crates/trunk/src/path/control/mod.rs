@@ -333,7 +333,6 @@ impl PathControl {
     /// What the network has reserved for the trunk on this path.
     pub(super) fn set_reserved(&mut self, rate: Option<Rate>) {
         self.reserved = rate.map(|rate| rate.bits_per_second() as f64);
-        self.delays.iter_mut().for_each(|delay| delay.patient = rate.is_some());
     }
 
     /// The lanes of a shard are no longer on the path, or have other numbers from now on.
@@ -346,7 +345,7 @@ impl PathControl {
         self.lanes.retain(|other| other.id != lane);
         if self.lanes.is_empty() {
             // The far end may have started again, with another clock.
-            self.delays[Signal::OneWay as usize].forget();
+            self.delays[Signal::OneWay as usize] = PathDelay::default();
         }
     }
 
@@ -354,7 +353,9 @@ impl PathControl {
     pub fn handle_arrival(&mut self, now: Instant, lane: PathLane, arrival: Arrival) -> bool {
         let Some(state) = self.lanes.iter_mut().find(|state| state.id == lane) else { return false };
         let before = state.arrivals.bytes(arrival.signal);
-        self.delays[arrival.signal as usize].update(now, &mut state.arrivals, arrival);
+        // Where others insist on what is reserved for them, a queue may stand for long, and is not path for that.
+        let rise = if self.reserved.is_some() { BaseDelay::DRIFT } else { f64::INFINITY };
+        self.delays[arrival.signal as usize].update(now, &mut state.arrivals, arrival, rise);
         if let Some(flight) = &mut self.flight
             && arrival.signal == Signal::RoundTrip
         {
@@ -506,7 +507,7 @@ impl PathControl {
         let rate = self.present_rate();
         let packets = if rate > 0.0 { Self::TARGET_PACKETS * self.packet / rate } else { 0.0 };
         let target = self.noise.margin(Self::MIN_TARGET + packets);
-        if self.delays[0].patient { target * Self::BESIDE_RESERVED } else { target }
+        if self.reserved.is_some() { target * Self::BESIDE_RESERVED } else { target }
     }
 
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
@@ -533,7 +534,7 @@ impl PathControl {
         let mut queue = self.queue_by(now, signal);
         // Data behind a loss waits at the far end for the repair, and is reported late; acknowledgements are not.
         // Clocks that drift apart add to it as well, where its base may hardly rise.
-        if signal == Signal::OneWay && (self.delays[0].patient || self.repairs(now)) {
+        if signal == Signal::OneWay && (self.reserved.is_some() || self.repairs(now)) {
             let by_round_trips = self.queue_by(now, Signal::RoundTrip);
             let other = if self.repairs(now) { by_round_trips.or(self.queue) } else { by_round_trips };
             queue = queue.into_iter().chain(other).reduce(f64::min);
@@ -803,12 +804,12 @@ impl PathControl {
     /// Bytes that all lanes may have in flight together, if that is bounded.
     fn flight_limit(&mut self, now: Instant) -> Option<f64> {
         self.flight.as_ref()?;
-        let varies = self.mode == PathMode::Varying;
-        // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it. Where rates
-        // are reserved, others may have it for long, and what arrives is not the bound on what may be sent.
+        // Where rates are reserved, others may have a queue for long, and what arrives is not the bound on what may be sent.
         if self.reserved.is_some() {
             return None;
         }
+        let varies = self.mode == PathMode::Varying;
+        // A queue that has just come may be that of a path that has become slower. Later it is judged by what a rate does to it.
         if !varies && !self.excess.as_ref().is_some_and(Excess::is_new) {
             return None;
         }

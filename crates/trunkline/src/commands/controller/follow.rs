@@ -14,21 +14,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use trunkline_controller::server::now;
 use trunkline_controller::wire::{
     ControllerInvitation, Enrolled, Enrolment, Expected, PeerReport, Poll, Report, Signed,
 };
 use trunkline_controller::{Configuration, ConfiguredPeer, fingerprint};
 use trunkline_gateway::config::Config;
 use trunkline_schema::{MAX_FILE, read_file};
-use trunkline_service::control::ask;
-use trunkline_status::{Answer, Request, Status};
+use trunkline_status::Status;
 use trunkline_units::Rate;
 
 use super::client::{Client, Trouble};
-use super::now;
 use crate::cli::{EnrolArguments, FollowArguments};
+use crate::commands::control::{gateway_status, take_on, wait_for_lanes};
 use crate::commands::site::load;
-use crate::commands::site_file::{NewPeer, SiteFile, create, overwrite, take_on};
+use crate::commands::site_file::{NewPeer, SiteFile, create, overwrite};
 use crate::failure::Failure;
 use crate::output::{print_line, remark};
 
@@ -210,7 +210,7 @@ struct Follower<'f> {
 impl Follower<'_> {
     fn poll(&self) -> Poll {
         let Membership { have, sequence, peers, .. } = &self.membership;
-        let status = load(self.file).ok().and_then(|config| status(&config));
+        let status = load(self.file).ok().and_then(|config| gateway_status(&config));
         let peer = |peer: &trunkline_status::Peer| PeerReport {
             name: peer.name.clone(),
             up: peer.lanes_up() > 0,
@@ -279,7 +279,7 @@ impl Follower<'_> {
                 peer.name
             )));
         }
-        let before = status(&config);
+        let before = gateway_status(&config);
         let mut changed = Vec::new();
         for name in &self.membership.peers {
             let Some(is) = config.peers.iter().find(|peer| peer.name == *name) else { continue };
@@ -331,28 +331,11 @@ impl Follower<'_> {
     }
 }
 
-/// What the gateway of a site says of itself; nothing, if it does not run.
-fn status(config: &Config) -> Option<Status> {
-    match ask(&config.control.socket, &Request::Status) {
-        Ok(Answer::Status(status)) => Some(*status),
-        _ => None,
-    }
-}
-
 /// Whether trunks that were up, and are still wanted, are up again.
 fn came_back(config: &Config, before: &Status, wanted: &[String]) -> Result<(), Failure> {
     let were_up = before.peers.iter().filter(|peer| peer.lanes_up() > 0 && wanted.contains(&peer.name));
-    let mut missing: Vec<&str> = were_up.map(|peer| peer.name.as_str()).collect();
-    let begin = Instant::now();
-    while !missing.is_empty() {
-        if let Some(now) = status(config) {
-            missing.retain(|name| !now.peers.iter().any(|peer| peer.name == *name && peer.lanes_up() > 0));
-        }
-        if begin.elapsed() >= RETURN {
-            break;
-        }
-        thread::sleep(Duration::from_millis(200));
-    }
+    let were_up: Vec<&str> = were_up.map(|peer| peer.name.as_str()).collect();
+    let missing = wait_for_lanes(config, were_up, RETURN);
     if missing.is_empty() {
         return Ok(());
     }

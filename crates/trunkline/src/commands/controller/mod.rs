@@ -5,14 +5,13 @@ mod follow;
 
 use std::env;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
-use trunkline_controller::server::{Identity, IdentityError, NewIdentity, ServeError, Server, openapi};
+use trunkline_controller::server::{Identity, IdentityError, NewIdentity, ServeError, Server, now, openapi};
 use trunkline_controller::wire::secret;
 use trunkline_controller::{
-    Author, Document, Plan, Proposal, Revision, Store, StoreError, changes, json_schema_text, plan,
+    Author, Document, Entry, Plan, Proposal, Store, StoreError, changes, json_schema_text, plan,
 };
 use trunkline_schema::{MAX_FILE, count, read_file};
 use trunkline_service::raise_descriptor_limit;
@@ -136,45 +135,24 @@ fn export(arguments: &NetworkExportArguments) -> Result<(), Failure> {
 
 /// A revision as `log` lists it.
 #[derive(Debug, Serialize)]
-struct Entry {
-    revision: u64,
-    at: u64,
-    by: String,
-    note: String,
-    carried: usize,
-    refused: usize,
+struct Logged {
+    #[serde(flatten)]
+    entry: Entry,
     changed: Vec<String>,
-}
-
-impl Entry {
-    fn new(revision: Revision, before: &str) -> Self {
-        let refused = revision.plan.refused().count();
-        Entry {
-            revision: revision.number,
-            at: revision.at,
-            by: revision.by,
-            note: revision.note,
-            carried: revision.plan.trunks.len() - refused,
-            refused,
-            changed: changes(before, &revision.document),
-        }
-    }
 }
 
 fn log(arguments: &LogArguments) -> Result<(), Failure> {
     let store = Store::open(&arguments.store)?;
-    let latest = store.latest()?.map_or(0, |latest| latest.number);
     let mut before = String::new();
-    for number in 1..=latest {
+    for number in 1..=store.latest_number()? {
         let revision = store.revision(number)?;
-        let document = revision.document.clone();
-        let entry = Entry::new(revision, &before);
-        before = document;
+        let logged = Logged { entry: revision.entry(), changed: changes(&before, &revision.document) };
+        before = revision.document;
         if arguments.json {
-            print_line(&serde_json::to_string(&entry).map_err(Failure::doing("cannot print"))?)?;
+            print_line(&serde_json::to_string(&logged).map_err(Failure::doing("cannot print"))?)?;
             continue;
         }
-        let Entry { revision, at, by, note, carried, refused, changed } = entry;
+        let Logged { entry: Entry { revision, at, by, note, carried, refused }, changed } = logged;
         let note = if note.is_empty() { note } else { format!(": {note}") };
         let carried = count(carried, "trunk", "trunks");
         print_line(&format!("revision {revision}, {}, {by}{note}", utc(at)))?;
@@ -238,15 +216,9 @@ fn token(arguments: &TokenArguments) -> Result<(), Failure> {
 fn invite(arguments: &InviteSiteArguments) -> Result<(), Failure> {
     let InviteSiteArguments { store, site, expires } = arguments;
     let mut store = Store::open(store)?;
-    let latest = store.latest()?;
-    let document = match &latest {
-        Some(latest) => Some(
-            Document::parse("the document", &latest.document)
-                .map_err(|mistakes| Failure::Other(mistakes.to_string()))?,
-        ),
-        None => None,
-    };
-    if !document.is_some_and(|document| document.sites().contains(site)) {
+    let latest = store.latest()?.map(|latest| latest.read()).transpose();
+    let latest = latest.map_err(|mistakes| Failure::Other(mistakes.to_string()))?;
+    if !latest.is_some_and(|document| document.sites().contains(site)) {
         return Err(Failure::Input(format!("the latest document has no site {site}; `apply` one that has")));
     }
     let (by, at) = (user(), now());
@@ -280,8 +252,4 @@ fn user() -> String {
 fn utc(at: u64) -> String {
     let time = i64::try_from(at).ok().and_then(|at| DateTime::from_timestamp(at, 0));
     time.map_or_else(|| format!("{at} s"), |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -11,7 +11,7 @@ use trunkline_gateway::join::{Invitation, MAX_ENDPOINTS, Surroundings, Terms, is
 use trunkline_service::control::{ask, send};
 use trunkline_status::{Answer, Joining, Request};
 
-use super::{NO_TUNNEL, list, public_key, surroundings, wait_for_lanes};
+use super::{NO_TUNNEL, list, public_key, surroundings, wait_for_peer};
 use crate::cli::OfferArguments;
 use crate::commands::control::{another_answer, control_failure};
 use crate::commands::site_file::{NewPeer, SiteFile};
@@ -65,7 +65,7 @@ impl Inviting<'_> {
             let reason = failure.to_string().chars().take(180).collect();
             let _ = ask::<Answer>(socket, &Request::Decline { key, reason });
         })?;
-        match wait_for_lanes(&config, &joining.name) {
+        match wait_for_peer(&config, &joining.name) {
             Some(time) => remark(&format_args!(
                 "{} is a peer, lanes came up after {:.1} s; its address in the tunnel is {}",
                 joining.name,

@@ -23,8 +23,9 @@ use trunkline_service::control::{ControlError, ask};
 use trunkline_status::{Answer, Request};
 use zeroize::Zeroizing;
 
+use super::control::{take_on, wait_for_lanes};
 use super::site::load;
-use super::site_file::{NewPeer, NewSite, SiteFile, take_on};
+use super::site_file::{NewPeer, NewSite, SiteFile};
 use crate::cli::{InitArguments, InviteArguments, JoinArguments, LeaveArguments, PlanArguments};
 use crate::failure::Failure;
 use crate::output::{print_line, remark, remark_as_is};
@@ -386,7 +387,7 @@ fn finish(config: &Config, invitation: &Invitation) -> Result<(), Failure> {
     if ask::<Answer>(&config.control.socket, &Request::Status).is_err() {
         return print_line(&format!("{} is a peer; its address in the tunnel is {its}", terms.name));
     }
-    let up = wait_for_lanes(config, &terms.name);
+    let up = wait_for_peer(config, &terms.name);
     diagnose(config);
     match up {
         Some(time) => print_line(&format!(
@@ -404,18 +405,9 @@ fn finish(config: &Config, invitation: &Invitation) -> Result<(), Failure> {
 }
 
 /// Waits until a lane to the peer is up. Returns how long that took.
-fn wait_for_lanes(config: &Config, peer: &str) -> Option<Duration> {
+fn wait_for_peer(config: &Config, peer: &str) -> Option<Duration> {
     let begin = Instant::now();
-    while begin.elapsed() < LANES_TIME {
-        if let Ok(Answer::Status(status)) = ask(&config.control.socket, &Request::Status)
-            && let Some(peer) = status.peers.iter().find(|it| it.name == peer)
-            && peer.lanes_up() > 0
-        {
-            return Some(begin.elapsed());
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
-    None
+    wait_for_lanes(config, vec![peer], LANES_TIME).is_empty().then(|| begin.elapsed())
 }
 
 fn wait_for_gateway(config: &Config, limit: Duration) -> Result<(), Failure> {
