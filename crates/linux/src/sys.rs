@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use bytes::BytesMut;
-use libc::{c_char, c_int, c_short, c_uint, c_ulong, socklen_t};
+use libc::{c_int, c_short, c_uint, c_ulong, socklen_t};
 
 use crate::address::SocketAddress;
 use crate::control::ControlMessages;
@@ -30,9 +30,10 @@ const IFF_NO_PI: c_short = 0x1000;
 const IFF_VNET_HDR: c_short = 0x4000;
 const IFF_MULTI_QUEUE: c_short = 0x0100;
 
+/// `struct ifreq`. Its name is of bytes here: C's `char` is signed on x86-64 and unsigned on ARM.
 #[repr(C)]
 struct InterfaceRequest {
-    name: [c_char; libc::IFNAMSIZ],
+    name: [u8; libc::IFNAMSIZ],
     flags: c_short,
     padding: [u8; 22],
 }
@@ -61,9 +62,7 @@ pub fn open_tun_queue(name: &str, multi_queue: bool) -> io::Result<OwnedFd> {
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    for (to, from) in request.name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
-    }
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
     // SAFETY: the path is a NUL-terminated constant; the returned descriptor has no other owner.
     let fd = unsafe {
         let raw =
