@@ -14,11 +14,9 @@ use super::{Daemon, Source};
 use crate::clock::now;
 use crate::config::PeerConfig;
 use crate::handshake::{Handshake, HandshakeError, Join, RefusalReason};
-use crate::join::{Due, UNANSWERED, Verdict};
+use crate::join::{Due, LONGEST, UNANSWERED, Verdict};
 use crate::keys::PublicKey;
 
-/// The longest time for which an invitation may be open.
-const MAX_OPEN: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The time limit of a connection whose site waits for the decision; longer than the decision may take.
 pub(super) const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time limit for an answer that does not fit into the socket at once.
@@ -29,8 +27,8 @@ impl Daemon {
     pub(super) fn open_invitation(&mut self, token: u64, key: &str, seconds: u32) -> Result<(), String> {
         let key: PublicKey = key.parse().map_err(|error| format!("key: {error}"))?;
         let time = Duration::from_secs(seconds.into());
-        if time.is_zero() || time > MAX_OPEN {
-            return Err(format!("seconds: {seconds}; allowed: 1 to {}", MAX_OPEN.as_secs()));
+        if time.is_zero() || time > LONGEST {
+            return Err(format!("seconds: {seconds}; allowed: 1 to {}", LONGEST.as_secs()));
         }
         if self.config.listen.is_empty() {
             return Err("this site has no `listen`, so no site can dial it".to_owned());

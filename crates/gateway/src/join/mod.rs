@@ -14,7 +14,12 @@ mod open;
 mod request;
 mod surroundings;
 
+use std::time::Duration;
+
 pub use invitation::{Invitation, InvitationError, MAX_ENDPOINTS, Terms};
 pub(crate) use open::{Due, Invitations, UNANSWERED, Verdict};
 pub use request::{JoinError, request};
 pub use surroundings::{Interface, Surroundings, host_name, is_private, overlap};
+
+/// The longest time for which an invitation may be open.
+pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
