@@ -5,7 +5,7 @@
 //! the next one begins with.
 //!
 //! A [`Store`] keeps revisions of documents, the sites that have enrolled, and tokens. [`server`] is the process that gateways ask for their
-//! [`Configuration`]; [`wire`] is what they say to each other.
+//! configurations; crate `sites` has what they say to each other.
 
 mod changes;
 mod configuration;
@@ -14,23 +14,11 @@ mod plan;
 pub mod server;
 mod store;
 mod text;
-pub mod wire;
 
 pub use changes::changes;
-pub use configuration::{
-    CONFIGURATION_VERSION, Configuration, Configurations, ConfiguredPeer, configurations, fingerprint,
-};
+pub use configuration::{Configurations, configurations};
 pub use document::{Document, json_schema_text};
 pub use plan::{
     Both, Change, PLAN_VERSION, Plan, PlanError, PlannedLink, PlannedTrunk, Refused, Resource, Short, plan,
 };
 pub use store::{Author, Entry, Event, Holder, Member, Proposal, Revision, Role, Store, StoreError};
-
-use aws_lc_rs::digest;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-
-/// SHA-256, in base64: what is kept of a secret that somebody else holds, and what tells texts apart.
-fn digest_of(text: &str) -> String {
-    URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, text.as_bytes()))
-}

@@ -7,4 +7,3 @@ mod page;
 mod plan;
 mod schema;
 mod store;
-mod wire;

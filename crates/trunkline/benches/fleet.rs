@@ -25,8 +25,8 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use trunkline_controller::wire::{ControllerInvitation, Expected, Poll, Report, Signed};
-use trunkline_controller::{Author, Store, fingerprint};
+use trunkline_controller::{Author, Store};
+use trunkline_sites::{ControllerInvitation, Expected, Poll, Report, Signed, fingerprint};
 use trunkline_units::Rng;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");

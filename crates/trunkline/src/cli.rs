@@ -1,22 +1,26 @@
 //! The definition of the command line. The man pages and shell completions are generated from it.
 
+#[cfg(feature = "controller")]
+pub(crate) mod controller;
 #[cfg(feature = "laboratory")]
 pub(crate) mod laboratory;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use trunkline_controller::Role;
 use trunkline_gateway::config::{interface_address, is_site_name, prefix};
+use trunkline_gateway::join::LONGEST;
 use trunkline_schema::SITE_NAME;
 use trunkline_schema::quantity::Time;
 
 /// The commands that only a build with the laboratory has.
 const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
+/// The commands of `controller` that only a build with the controller has.
+const CONTROLLER: [&str; 10] =
+    ["plan", "apply", "export", "log", "serve", "certificate", "token", "invite", "schema", "openapi"];
 
 /// TCP trunks between sites: each class of traffic in a congestion-controlled, encrypted lane of its own.
 #[derive(Debug, Parser)]
@@ -215,96 +219,13 @@ pub(crate) struct ControllerArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ControllerCommand {
-    /// Show which trunks of a network can have the rates that they ask for, on which ways, and what others lack. It changes nothing.
-    Plan(NetworkPlanArguments),
-    /// Keep a network's file and its plan as the next revision of a store.
-    Apply(ApplyArguments),
-    /// Print the document of a revision, or its plan.
-    Export(NetworkExportArguments),
-    /// List the revisions of a store: when, by whom, why, and what was changed.
-    Log(LogArguments),
-    /// Serve a store over HTTPS in the foreground, to gateways, people and their programs, until a signal ends it.
-    Serve(ServeArguments),
-    /// Print the certificate by which programs know the controller (curl --cacert).
-    Certificate(StoreArguments),
-    /// Make a token by which somebody asks the controller, and print it.
-    Token(TokenArguments),
-    /// Invite a site of the document to enrol, once: print an invitation for `enrol`.
-    Invite(InviteSiteArguments),
+    #[cfg(feature = "controller")]
+    #[command(flatten)]
+    Server(controller::ServerCommand),
     /// Make a gateway a site of a controller, by an invitation. Its private key stays where it is.
     Enrol(EnrolArguments),
     /// Keep a site's peers as its controller says, in the foreground, until a signal ends it.
     Follow(FollowArguments),
-    /// Print the JSON Schema of a network's file, for editors.
-    Schema,
-    /// Print the description of the controller's interface for programs, which it serves as /openapi.json.
-    Openapi,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ServeArguments {
-    /// The store; it is made if there is none.
-    pub(crate) store: PathBuf,
-    /// Where to listen.
-    #[arg(long, value_name = "ADDRESS", default_value = "[::]:4680")]
-    pub(crate) listen: SocketAddr,
-    /// By what URL gateways reach it; needed once.
-    #[arg(long, value_name = "URL")]
-    pub(crate) url: Option<String>,
-    /// A chain of certificates in PEM (default: one that the controller makes). Gateways trust the last one.
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) certificate: Option<PathBuf>,
-    /// The key of the first certificate, in PEM.
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    pub(crate) key: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StoreArguments {
-    /// The store.
-    pub(crate) store: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TokenArguments {
-    /// The store; it is made if there is none.
-    pub(crate) store: PathBuf,
-    /// Whose it is.
-    pub(crate) name: String,
-    /// What it allows.
-    #[arg(long, value_enum, value_name = "ROLE", default_value_t = TokenRole::Viewer)]
-    pub(crate) role: TokenRole,
-    /// Remove it.
-    #[arg(long)]
-    pub(crate) remove: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TokenRole {
-    /// To look at everything but secrets.
-    Viewer,
-    /// To change it as well.
-    Admin,
-}
-
-impl From<TokenRole> for Role {
-    fn from(role: TokenRole) -> Self {
-        match role {
-            TokenRole::Viewer => Role::Viewer,
-            TokenRole::Admin => Role::Admin,
-        }
-    }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct InviteSiteArguments {
-    /// The store.
-    pub(crate) store: PathBuf,
-    /// The site, by its name in the document.
-    pub(crate) site: String,
-    /// How long the invitation holds.
-    #[arg(long, value_name = "TIME", default_value = "24 h")]
-    pub(crate) expires: Time,
 }
 
 #[derive(Debug, Args)]
@@ -327,69 +248,12 @@ pub(crate) struct FollowArguments {
     pub(crate) once: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct NetworkPlanArguments {
-    /// The network's file.
-    pub(crate) file: PathBuf,
-    /// Begin with what this plan carries, which --json has printed.
-    #[arg(long, value_name = "PLAN", conflicts_with = "store")]
-    pub(crate) from: Option<PathBuf>,
-    /// Begin with what the latest revision of this store carries, and show what is changed.
-    #[arg(long, value_name = "STORE")]
-    pub(crate) store: Option<PathBuf>,
-    /// Print one JSON object instead.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ApplyArguments {
-    /// The network's file.
-    pub(crate) file: PathBuf,
-    /// The store, one file; it is made if there is none.
-    #[arg(long, value_name = "STORE")]
-    pub(crate) store: PathBuf,
-    /// The revision that the file was made from, 0 for a new store. If there is a later one, nothing is applied.
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) from: u64,
-    /// Who applies it (default: the user of this process).
-    #[arg(long, value_name = "NAME")]
-    pub(crate) by: Option<String>,
-    /// Why.
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(crate) note: String,
-    /// Apply it even if trunks are refused.
-    #[arg(long)]
-    pub(crate) partly: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct NetworkExportArguments {
-    /// The store.
-    pub(crate) store: PathBuf,
-    /// The revision (default: the latest).
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) revision: Option<u64>,
-    /// Print the plan as JSON instead of the document.
-    #[arg(long)]
-    pub(crate) plan: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LogArguments {
-    /// The store.
-    pub(crate) store: PathBuf,
-    /// Print a JSON object for each revision, a line each.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 fn site_name(text: &str) -> Result<String, String> {
     if is_site_name(text) { Ok(text.to_owned()) } else { Err(format!("allowed: {SITE_NAME}")) }
 }
 
 fn expiry(text: &str) -> Result<Duration, String> {
-    time(text, 7 * 24 * 3600, "allowed: 1 s to 168 h, such as \"30 min\" or \"24 h\"")
+    time(text, LONGEST.as_secs(), "allowed: 1 s to 168 h, such as \"30 min\" or \"24 h\"")
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
@@ -489,13 +353,17 @@ pub(crate) struct ManArguments {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// The command of the laboratory that `error` does not know because this build has no laboratory.
-pub(crate) fn command_of_the_laboratory(error: &clap::Error) -> Option<&'static str> {
-    if cfg!(feature = "laboratory") {
-        return None;
-    }
+/// The command that `error` does not know because this build is not the whole program.
+pub(crate) fn command_elsewhere(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    LABORATORY.into_iter().find(|name| name == unknown)
+    // The usage line says whose command is missing: `Usage: trunkline controller <COMMAND>`.
+    let of_controller = matches!(error.get(ContextKind::Usage), Some(ContextValue::StyledStr(usage))
+        if usage.to_string().contains("trunkline controller "));
+    if of_controller {
+        let known = !cfg!(feature = "controller") && CONTROLLER.contains(&unknown.as_str());
+        return known.then(|| format!("controller {unknown}"));
+    }
+    (!cfg!(feature = "laboratory") && LABORATORY.contains(&unknown.as_str())).then(|| unknown.clone())
 }
 
 #[cfg(test)]
@@ -503,17 +371,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_of_the_laboratory_is_known_or_said_to_be_missing() {
+    fn a_command_is_known_or_said_to_be_elsewhere() {
+        let elsewhere = |line: &[&str]| {
+            let error = Cli::try_parse_from(line).expect_err("help is an error too");
+            command_elsewhere(&error)
+        };
         for name in LABORATORY {
+            let missing = (!cfg!(feature = "laboratory")).then(|| name.to_owned());
             for line in [&["trunkline", name, "--help"][..], &["trunkline", "help", name]] {
-                let error = Cli::try_parse_from(line).expect_err("help is an error too");
-                let missing = (!cfg!(feature = "laboratory")).then_some(name);
-                assert_eq!(command_of_the_laboratory(&error), missing, "{line:?}: {error}");
+                assert_eq!(elsewhere(line), missing, "{line:?}");
             }
         }
-        for line in [["trunkline", "nosuch"], ["trunkline", "--lab"], ["trunkline", "--help"]] {
-            let error = Cli::try_parse_from(line).expect_err("help is an error too");
-            assert_eq!(command_of_the_laboratory(&error), None, "{line:?}: {error}");
+        for name in CONTROLLER {
+            let missing = (!cfg!(feature = "controller")).then(|| format!("controller {name}"));
+            for line in
+                [&["trunkline", "controller", name, "--help"][..], &["trunkline", "controller", "help", name]]
+            {
+                assert_eq!(elsewhere(line), missing, "{line:?}");
+            }
+        }
+        for line in [
+            &["trunkline", "nosuch"][..],
+            &["trunkline", "plan"],
+            &["trunkline", "--lab"],
+            &["trunkline", "--help"],
+            &["trunkline", "controller", "lab"],
+        ] {
+            assert_eq!(elsewhere(line), None, "{line:?}");
         }
     }
 }

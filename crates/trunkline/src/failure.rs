@@ -19,6 +19,10 @@ pub(crate) enum Failure {
     /// The command cannot write its result: exit code 6.
     Output(io::Error),
     /// A bound that the file states does not hold: exit code 7.
+    #[cfg_attr(
+        not(any(feature = "controller", feature = "laboratory")),
+        expect(dead_code, reason = "a gateway's file states no bound")
+    )]
     Bound(String),
     /// Interrupted by the user: exit code 130.
     #[cfg_attr(

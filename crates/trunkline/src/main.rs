@@ -63,30 +63,30 @@ fn report(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.code())
 }
 
-/// Where the package of the laboratory has the program with it, from this program's place: `/usr/libexec/trunkline/trunkline` from
-/// `/usr/bin/trunkline`.
-fn laboratory_program(this: &Path) -> Option<PathBuf> {
+/// Where the package of the laboratory has the program with all commands, from this program's place: `/usr/libexec/trunkline/trunkline`
+/// from `/usr/bin/trunkline`.
+fn whole_program(this: &Path) -> Option<PathBuf> {
     Some(this.parent()?.parent()?.join("libexec/trunkline/trunkline"))
 }
 
-/// Goes on as the program with the laboratory, whose command was asked for. Returns only if it cannot.
-fn run_laboratory(command: &str) -> Failure {
-    let program = env::current_exe().ok().and_then(|this| laboratory_program(&this));
+/// Goes on as the program with all commands, since this one lacks what was asked for. Returns only if it cannot.
+fn run_whole_program(command: &str) -> Failure {
+    let program = env::current_exe().ok().and_then(|this| whole_program(&this));
     match program.filter(|program| program.is_file()) {
         Some(program) => {
             let error = process::Command::new(&program).args(env::args_os().skip(1)).exec();
             Failure::Other(format!("cannot run {}: {error}", program.display()))
         }
         None => Failure::Input(format!(
-            "this program has no laboratory, so no `{command}`; package trunkline-lab has it, and `cargo build --release` builds it"
+            "this program is the gateway alone, without `{command}`; package trunkline-lab has it, and `cargo build --release` builds it"
         )),
     }
 }
 
 /// Prints the help, the version, or the error in the arguments: clap reports all three as errors.
 fn print_clap_error(error: &clap::Error) -> ExitCode {
-    if let Some(command) = cli::command_of_the_laboratory(error) {
-        return report(&run_laboratory(command));
+    if let Some(command) = cli::command_elsewhere(error) {
+        return report(&run_whole_program(&command));
     }
     let printed = error.print();
     if error.use_stderr() {

@@ -68,7 +68,7 @@ impl Place {
         place.write("sample.toml", EXPERIMENT);
         place.write("network.toml", NETWORK);
         let applied = place.run(&["controller", "apply", "network.toml", "--store", "n.db", "--from", "0"]);
-        assert!(applied.status.success());
+        assert_eq!(applied.status.success(), cfg!(feature = "controller"));
         place
     }
 
@@ -168,9 +168,10 @@ const LINES: &[(&[&str], usize)] = &[
     (&["--version"], 0),
 ];
 
-/// Whether this program has the command: `lab` is only in one with the laboratory.
+/// Whether this program has the command: `lab` is only in one with the laboratory, what keeps a network only in one with the controller.
 fn has(arguments: &[&str]) -> bool {
-    cfg!(feature = "laboratory") || arguments[0] != "lab"
+    (cfg!(feature = "laboratory") || arguments[0] != "lab")
+        && (cfg!(feature = "controller") || arguments[0] != "controller")
 }
 
 #[test]
@@ -542,13 +543,20 @@ fn man_pages_are_written_for_every_command_and_the_sites_file() {
 
 #[test]
 #[cfg_attr(feature = "laboratory", ignore = "this program has the laboratory")]
-fn the_gateway_alone_says_in_one_line_that_it_has_no_laboratory() {
+fn the_gateway_alone_says_in_one_line_what_it_is_without() {
     let place = Place::new();
-    for line in [&["lab", "run", "sample.toml"][..], &["demo"], &["bench", "--runs", "3"], &["help", "lab"]] {
+    let lines = [
+        &["lab", "run", "sample.toml"][..],
+        &["demo"],
+        &["bench", "--runs", "3"],
+        &["help", "lab"],
+        &["controller", "serve", "n.db"],
+    ];
+    for line in lines.into_iter().filter(|line| !has(line)) {
         let output = place.run(line);
         let error = said(&output);
         assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{line:?}: {error}");
-        assert!(error.starts_with("trunkline: this program has no laboratory"), "{line:?}: {error}");
+        assert!(error.starts_with("trunkline: this program is the gateway alone"), "{line:?}: {error}");
     }
     // Where its package is installed, that one runs.
     let (bin, libexec) = (place.path().join("bin"), place.path().join("libexec/trunkline"));

@@ -9,19 +9,19 @@ use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use trunkline_schema::MAX_FILE;
+use trunkline_sites::{Configuration, ConfiguredPeer, PeerReport, Report, now};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
 
 use super::asked::{Parameters, Text};
 use super::fleet::{FleetStatus, ShortTrunk, SiteStatus};
 use super::holders::{Admin, Viewer};
-use super::refusal::Refusal;
-use super::{App, gateways, metrics, now};
+use super::refusal::{Problem, Refusal};
+use super::{App, gateways, metrics};
 use crate::changes::changes;
 use crate::document::Document;
 use crate::plan::plan;
 use crate::store::{Author, Entry, Event, Proposal, Revision};
-use crate::wire;
 
 /// What a body may have at most, bytes, where it is no document.
 const MAX_BODY: usize = 256 << 10;
@@ -43,8 +43,8 @@ const MAX_EXPIRES_S: u64 = 7 * 24 * 3600;
         gateways::enrol, gateways::poll
     ),
     components(schemas(
-        wire::Problem, wire::Report, wire::PeerReport, SiteStatus, ShortTrunk, Entry, Applied, Preview,
-        crate::configuration::Configuration, crate::configuration::ConfiguredPeer
+        Problem, Report, PeerReport, SiteStatus, ShortTrunk, Entry, Applied, Preview,
+        Configuration, ConfiguredPeer
     )),
     modifiers(&Bearer)
 )]
@@ -157,7 +157,7 @@ struct Applied {
 /// The network's document, as it was applied.
 #[utoipa::path(get, path = "/v1/document", tag = "people", params(Which), security(("token" = [])), responses(
     (status = 200, body = String, content_type = "application/toml", description = "its revision is in the header `revision`"),
-    (status = 404, body = wire::Problem),
+    (status = 404, body = Problem),
 ))]
 async fn document(
     State(app): State<Arc<App>>,
@@ -178,7 +178,7 @@ async fn document(
 
 /// What a document would do. It changes nothing.
 #[utoipa::path(post, path = "/v1/plan", tag = "people", request_body(content = String, content_type = "application/toml"),
-    security(("token" = [])), responses((status = 200, body = Preview), (status = 422, body = wire::Problem)))]
+    security(("token" = [])), responses((status = 200, body = Preview), (status = 422, body = Problem)))]
 async fn preview(State(app): State<Arc<App>>, _: Viewer, Text(text): Text) -> Result<Json<Preview>, Refusal> {
     let latest = app.with_store(|store| store.latest()).await?;
     let planned = tokio::task::spawn_blocking(move || {
@@ -201,8 +201,8 @@ async fn preview(State(app): State<Arc<App>>, _: Viewer, Text(text): Text) -> Re
 #[utoipa::path(post, path = "/v1/apply", tag = "people", params(How),
     request_body(content = String, content_type = "application/toml"), security(("token" = [])), responses(
     (status = 200, body = Applied),
-    (status = 409, body = wire::Problem, description = "somebody else has applied another one since; `changed` says what is different"),
-    (status = 422, body = wire::Problem, description = "it has mistakes, or trunks are refused, and `plan` says which"),
+    (status = 409, body = Problem, description = "somebody else has applied another one since; `changed` says what is different"),
+    (status = 422, body = Problem, description = "it has mistakes, or trunks are refused, and `plan` says which"),
 ))]
 async fn apply(
     State(app): State<Arc<App>>,
@@ -252,7 +252,7 @@ async fn status(State(app): State<Arc<App>>, _: Viewer) -> Json<FleetStatus> {
 
 /// Invites a site to enrol: a line of text for `trunkline enrol`, which holds once.
 #[utoipa::path(post, path = "/v1/sites/{site}/invitation", tag = "people", params(("site" = String, Path), Expiry),
-    security(("token" = [])), responses((status = 200, body = String), (status = 404, body = wire::Problem)))]
+    security(("token" = [])), responses((status = 200, body = String), (status = 404, body = Problem)))]
 async fn invite(
     State(app): State<Arc<App>>,
     Admin(by): Admin,
@@ -272,7 +272,7 @@ async fn invite(
 
 /// Forgets a site that has enrolled: its token is none any more, and the others no longer have it as a peer.
 #[utoipa::path(delete, path = "/v1/sites/{site}", tag = "people", params(("site" = String, Path)),
-    security(("token" = [])), responses((status = 204), (status = 404, body = wire::Problem)))]
+    security(("token" = [])), responses((status = 204), (status = 404, body = Problem)))]
 async fn expel(
     State(app): State<Arc<App>>,
     Admin(by): Admin,

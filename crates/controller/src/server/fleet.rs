@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
+use trunkline_sites::{
+    CONFIGURATION_VERSION, Configuration, ConfiguredPeer, PeerReport, Report, Signed, Signer, digest_of,
+    fingerprint, now,
+};
 use utoipa::ToSchema;
 
-use super::now;
-use crate::configuration::{
-    CONFIGURATION_VERSION, Configuration, ConfiguredPeer, configurations, fingerprint,
-};
-use crate::digest_of;
+use crate::configuration::configurations;
 use crate::document::Document;
 use crate::store::{Holder, Member, Revision};
-use crate::wire::{PeerReport, Report, Signed, Signer};
 
 /// A site that has not asked for so long is away: it asks each minute.
 const AWAY_S: u64 = 150;

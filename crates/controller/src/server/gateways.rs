@@ -8,12 +8,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, timeout_at};
+use trunkline_sites::{Enrolled, Enrolment, MAX_WAIT_S, Poll, Signed, now, secret};
 
+use super::App;
 use super::asked::Content;
 use super::holders::Gateway;
-use super::refusal::Refusal;
-use super::{App, now};
-use crate::wire::{Enrolled, Enrolment, MAX_WAIT_S, Poll, Problem, Signed, secret};
+use super::refusal::{Problem, Refusal};
 
 /// The characters of a public key.
 const KEY_CHARS: usize = 44;

@@ -13,9 +13,9 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use trunkline_sites::{ControllerInvitation, Signer, WireError, secret};
 
 use crate::store::{Store, StoreError};
-use crate::wire::{self, ControllerInvitation, Signer, WireError};
 
 /// Settings of the store.
 const NETWORK: &str = "network";
@@ -89,8 +89,8 @@ impl Identity {
         let host = host(&url)?;
         // Gateways trust the certificate that they know: it changes with the host alone.
         let is_same_host = known_url.is_some_and(|known| self::host(&known).is_ok_and(|known| known == host));
-        let network = store.setting(NETWORK)?.map_or_else(wire::secret, Ok)?;
-        let signing_key = store.setting(SIGNING_KEY)?.map_or_else(wire::secret, Ok)?;
+        let network = store.setting(NETWORK)?.map_or_else(secret, Ok)?;
+        let signing_key = store.setting(SIGNING_KEY)?.map_or_else(secret, Ok)?;
         let known_pair = store.setting(CERTIFICATE)?.zip(store.setting(CERTIFICATE_KEY)?);
         let pair = match (given.certificate, known_pair) {
             (Some((certificate, key)), _) => (read(certificate)?, read(key)?),
@@ -171,7 +171,7 @@ impl Identity {
             certificate: STANDARD.encode(trusted),
             key: self.signer()?.public(),
             site: site.to_owned(),
-            secret: wire::secret()?,
+            secret: secret()?,
             expires_at,
         })
     }

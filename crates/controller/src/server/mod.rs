@@ -16,7 +16,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
@@ -25,9 +25,9 @@ use rustls::ServerConfig;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use trunkline_sites::Signer;
 
 use crate::store::{Store, StoreError};
-use crate::wire::Signer;
 pub use api::openapi;
 use fleet::Fleet;
 pub use identity::{Identity, IdentityError, NewIdentity};
@@ -95,11 +95,6 @@ impl App {
         self.changed.send_replace(sequence);
         Ok(())
     }
-}
-
-/// Seconds since 1970.
-pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Why a controller does not serve.

@@ -3,9 +3,25 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
 
+use crate::plan::Plan;
 use crate::store::StoreError;
-use crate::wire::Problem;
+
+/// Why something was refused.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub(super) struct Problem {
+    /// In words.
+    pub(super) error: String,
+    /// What others have changed since the revision that a document was made from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) changed: Vec<String>,
+    /// The plan, of which trunks are refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub(super) plan: Option<Box<Plan>>,
+}
 
 /// Why a request is refused: a status, and words.
 #[derive(Debug)]

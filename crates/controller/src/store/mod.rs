@@ -21,10 +21,10 @@ use rusqlite::{
 };
 use serde::Serialize;
 use trunkline_schema::Mistakes;
+use trunkline_sites::digest_of;
 use utoipa::ToSchema;
 
 use crate::changes::changes;
-use crate::digest_of;
 use crate::document::Document;
 use crate::plan::{Plan, plan};
 pub use error::StoreError;

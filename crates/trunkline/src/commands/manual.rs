@@ -2,26 +2,27 @@
 
 use std::fmt::Write as _;
 
+#[cfg(feature = "controller")]
+use super::controller::manual::EXTRAS as CONTROLLER;
 use super::extra::{Extra, File};
 #[cfg(feature = "laboratory")]
 use super::laboratory::manual::EXTRAS as LABORATORY;
 #[cfg(not(feature = "laboratory"))]
 const LABORATORY: [Extra; 0] = [];
+#[cfg(not(feature = "controller"))]
+const CONTROLLER: [Extra; 0] = [];
 
 const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's file: trunkline.toml(5)" };
 const KEY: File = File { path: "/etc/trunkline/NAME.key", about: "its private key" };
 const SOCKET: File =
     File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
 
-const STORE: File =
-    File { path: "network.db", about: "revisions of networks' files, with their plans (SQLite)" };
 const MEMBERSHIP: File = File {
     path: "/etc/trunkline/NAME.controller",
     about: "what the site knows of its controller, secrets among it",
 };
-const NETWORK: File = File { path: "network.toml", about: "sites, links and trunks" };
 
-const EXTRAS: [Extra; 33] = [
+const EXTRAS: [Extra; 23] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -163,86 +164,11 @@ const EXTRAS: [Extra; 33] = [
     },
     Extra {
         page: "trunkline-controller",
-        files: &[NETWORK],
-        examples: &[("trunkline controller plan network.toml", "shows which trunks can be carried")],
-    },
-    Extra {
-        page: "trunkline-controller-plan",
-        files: &[NETWORK],
-        examples: &[
-            (
-                "trunkline controller plan network.toml",
-                "shows which trunks can be carried, and what others lack",
-            ),
-            ("trunkline controller plan --json network.toml > plan.json", "keeps the plan"),
-            (
-                "trunkline controller plan --from plan.json network.toml",
-                "shows what a change to the file means for those that are carried",
-            ),
-            (
-                "trunkline controller plan --store network.db network.toml",
-                "the same from what was applied last",
-            ),
-        ],
-    },
-    Extra {
-        page: "trunkline-controller-apply",
-        files: &[NETWORK, STORE],
-        examples: &[
-            (
-                "trunkline controller apply network.toml --store network.db --from 0",
-                "makes a store with its first revision",
-            ),
-            (
-                "trunkline controller apply network.toml --store network.db --from 7 --note backup",
-                "applies what was made from revision 7, unless there is a later one",
-            ),
-        ],
-    },
-    Extra {
-        page: "trunkline-controller-export",
-        files: &[STORE],
-        examples: &[
-            ("trunkline controller export network.db > network.toml", "writes the latest document to a file"),
-            ("trunkline controller export network.db --revision 3 --plan", "prints the plan of revision 3"),
-        ],
-    },
-    Extra {
-        page: "trunkline-controller-log",
-        files: &[STORE],
-        examples: &[("trunkline controller log network.db", "lists all revisions, and what was changed")],
-    },
-    Extra {
-        page: "trunkline-controller-serve",
-        files: &[STORE],
+        files: &[SITE, MEMBERSHIP],
         examples: &[(
-            "trunkline controller serve network.db --url https://ctl.example.net:4680",
-            "serves the store to gateways that reach this machine by that name",
+            "trunkline controller follow /etc/trunkline/berlin.toml",
+            "keeps the peers in this file as the controller says",
         )],
-    },
-    Extra {
-        page: "trunkline-controller-certificate",
-        files: &[STORE],
-        examples: &[(
-            "trunkline controller certificate network.db > ctl.pem",
-            "writes the certificate to a file",
-        )],
-    },
-    Extra {
-        page: "trunkline-controller-token",
-        files: &[STORE],
-        examples: &[
-            (
-                "trunkline controller token network.db anna --role admin",
-                "makes a token for Anna, and prints it",
-            ),
-            ("trunkline controller token network.db anna --remove", "makes it none"),
-        ],
-    },
-    Extra {
-        page: "trunkline-controller-invite",
-        files: &[STORE],
-        examples: &[("trunkline controller invite network.db berlin", "prints what site berlin enrols with")],
     },
     Extra {
         page: "trunkline-controller-enrol",
@@ -259,16 +185,6 @@ const EXTRAS: [Extra; 33] = [
             "trunkline controller follow /etc/trunkline/berlin.toml",
             "keeps the peers in this file as the controller says",
         )],
-    },
-    Extra {
-        page: "trunkline-controller-openapi",
-        files: &[],
-        examples: &[("trunkline controller openapi > openapi.json", "writes the description to a file")],
-    },
-    Extra {
-        page: "trunkline-controller-schema",
-        files: &[],
-        examples: &[("trunkline controller schema > network.schema.json", "writes the schema to a file")],
     },
     Extra {
         page: "trunkline-schema",
@@ -298,7 +214,7 @@ const EXTRAS: [Extra; 33] = [
 ];
 
 fn extras() -> impl Iterator<Item = &'static Extra> {
-    EXTRAS.iter().chain(&LABORATORY)
+    EXTRAS.iter().chain(&CONTROLLER).chain(&LABORATORY)
 }
 
 /// The additional sections of a page, as roff.

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use trunkline_controller::wire::Problem;
+use serde::{Deserialize, Serialize};
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
@@ -32,6 +31,12 @@ impl fmt::Display for Trouble {
             Trouble::Away(error) => write!(f, "the controller does not answer: {error}"),
         }
     }
+}
+
+/// What it says with a refusal.
+#[derive(Deserialize)]
+struct Said {
+    error: String,
 }
 
 /// A controller.
@@ -83,7 +88,7 @@ impl Client {
             204 => Ok(None),
             200 => body.read_json().map(Some).map_err(away),
             _ => {
-                let said = body.read_json::<Problem>().map(|problem| problem.error);
+                let said = body.read_json::<Said>().map(|said| said.error);
                 Err(Trouble::Refused(status, said.unwrap_or_else(|_| "no reason is given".to_owned())))
             }
         }

@@ -14,13 +14,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use trunkline_controller::server::now;
-use trunkline_controller::wire::{
-    ControllerInvitation, Enrolled, Enrolment, Expected, PeerReport, Poll, Report, Signed,
-};
-use trunkline_controller::{Configuration, ConfiguredPeer, fingerprint};
 use trunkline_gateway::config::Config;
 use trunkline_schema::{MAX_FILE, read_file};
+use trunkline_sites::{
+    Configuration, ConfiguredPeer, ControllerInvitation, Enrolled, Enrolment, Expected, PeerReport, Poll,
+    Report, Signed, fingerprint, now,
+};
 use trunkline_status::Status;
 use trunkline_units::Rate;
 

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::configuration::{CONFIGURATION_VERSION, Configuration};
-use crate::plan::Plan;
 
 /// The longest time for which a poll waits, seconds.
 pub const MAX_WAIT_S: u16 = 60;
@@ -89,20 +88,6 @@ pub struct Signed {
     pub configuration: String,
     /// Ed25519 (RFC 8032), in base64.
     pub signature: String,
-}
-
-/// Why something was refused.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
-pub struct Problem {
-    /// In words.
-    pub error: String,
-    /// What others have changed since the revision that a document was made from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changed: Vec<String>,
-    /// The plan, of which trunks are refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub plan: Option<Box<Plan>>,
 }
 
 /// Why a configuration is not taken, or an invitation is none. It never contains the text.

@@ -1,7 +1,7 @@
 //! Configurations that were not made by the controller, or are not for this site, or not the newest.
 
-use trunkline_controller::wire::{ControllerInvitation, Expected, Signed, Signer, WireError, secret};
-use trunkline_controller::{CONFIGURATION_VERSION, Configuration, ConfiguredPeer, fingerprint};
+use trunkline_sites::{CONFIGURATION_VERSION, Configuration, ConfiguredPeer, fingerprint};
+use trunkline_sites::{ControllerInvitation, Expected, Signed, Signer, WireError, secret};
 
 fn configuration(sequence: u64) -> Configuration {
     Configuration {
