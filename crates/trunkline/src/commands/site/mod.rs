@@ -1,5 +1,7 @@
 //! `up`.
 
+mod journal;
+
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -39,18 +41,18 @@ pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
     if let Err(failure) = &outcome {
         // Through the queue too: a reader that does not read must not keep the process from ending.
         match arguments.log_format {
-            LogFormat::Text => {
+            LogFormat::Text if !journal::is_reader() => {
                 log.line(format!("trunkline: {failure}\n").as_bytes());
             }
-            LogFormat::Json => tracing::error!("{failure}"),
+            LogFormat::Text | LogFormat::Json => tracing::error!("{failure}"),
         }
     }
     log.finish(LOG_GRACE);
     outcome.map_err(|failure| Failure::Reported(Box::new(failure)))
 }
 
-/// Sends the gateway's log through the queue of `log`. Under systemd a text line has no time, since the journal records
-/// it; a JSON line always has it, for programs that process the lines further.
+/// Sends the gateway's log through the queue of `log`. In the journal a text line has a priority and no time, since the journal
+/// records it; a JSON line always has it, for programs that process the lines further.
 pub(super) fn send_log_to(log: &Log, format: LogFormat) {
     let filter = std::env::var("TRUNKLINE_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
@@ -64,8 +66,8 @@ pub(super) fn send_log_to(log: &Log, format: LogFormat) {
     let lines = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Json => lines.with(layer.json().flatten_event(true).with_ansi(false)).init(),
-        LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => {
-            lines.with(layer.without_time()).init();
+        LogFormat::Text if journal::is_reader() => {
+            lines.with(layer.without_time().with_writer(journal::Lines(log.clone()))).init();
         }
         LogFormat::Text => lines.with(layer).init(),
     }
