@@ -9,12 +9,14 @@ mod bounds;
 mod cli;
 mod clients;
 mod common;
+#[cfg(feature = "controller")]
 mod controller;
 #[cfg(feature = "laboratory")]
 mod demo;
 mod device;
 mod docs;
 mod doctor;
+#[cfg(feature = "controller")]
 mod fleet;
 mod flows;
 mod forwarding;
@@ -34,6 +36,7 @@ mod model;
 mod names;
 mod path_mtu;
 mod paths;
+mod previous;
 mod proxy;
 mod proxy_faults;
 mod proxy_packets;
