@@ -12,8 +12,8 @@ use trunkline_schema::{FailMode, MetricsListen, Mistakes, ProxyFile, ProxyMode, 
 use trunkline_service::{MetricsAt, Server};
 use trunkline_status::ProxiesStatus;
 
-use super::site::{LOG_GRACE, send_log_to};
-use crate::cli::{LogFormat, ProxyArguments};
+use super::site::{finish_log, open_log};
+use crate::cli::ProxyArguments;
 use crate::failure::Failure;
 use crate::output::{print, print_line};
 
@@ -23,17 +23,9 @@ pub(crate) fn proxy(arguments: &ProxyArguments) -> Result<(), Failure> {
         return check(&arguments.file, file, arguments.json);
     }
     let file = file.map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
-    let log = Log::stderr();
-    send_log_to(&log, arguments.log_format);
+    let log = open_log(arguments.log_format);
     let outcome = run(&arguments.file, &file, &log);
-    if let Err(failure) = &outcome {
-        match arguments.log_format {
-            LogFormat::Text => log.line(format!("trunkline: {failure}\n").as_bytes()),
-            LogFormat::Json => tracing::error!("{failure}"),
-        }
-    }
-    log.finish(LOG_GRACE);
-    let status = outcome.map_err(|failure| Failure::Reported(Box::new(failure)))?;
+    let status = finish_log(&log, arguments.log_format, outcome)?;
     if arguments.json {
         print_line(&json(&status)?)?;
     }

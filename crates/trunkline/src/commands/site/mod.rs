@@ -18,7 +18,7 @@ use crate::cli::{LogFormat, UpArguments};
 use crate::failure::Failure;
 
 /// The time for which a gateway that ends waits until its log is written.
-pub(super) const LOG_GRACE: Duration = Duration::from_secs(1);
+const LOG_GRACE: Duration = Duration::from_secs(1);
 
 /// What a site's file means.
 pub(super) fn load(file: &Path) -> Result<Config, Failure> {
@@ -27,8 +27,7 @@ pub(super) fn load(file: &Path) -> Result<Config, Failure> {
 
 pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
     let config = load(&arguments.file)?;
-    let log = Log::stderr();
-    send_log_to(&log, arguments.log_format);
+    let log = open_log(arguments.log_format);
     let run = || Daemon::start(config, log.clone())?.run();
     let outcome = run().map_err(|error: DaemonError| match &error {
         DaemonError::Refused(_) => Failure::Input(error.to_string()),
@@ -38,9 +37,22 @@ pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
         }
         _ => Failure::Other(error.to_string()),
     });
+    finish_log(&log, arguments.log_format, outcome)
+}
+
+/// The log of a daemon, to which all events go from now on: on standard error, or in the journal if that reads it.
+pub(super) fn open_log(format: LogFormat) -> Log {
+    let in_journal = format == LogFormat::Text && journal::is_reader();
+    let log = if in_journal { journal::log() } else { Log::stderr() };
+    send_log_to(&log, format, in_journal);
+    log
+}
+
+/// Writes why a daemon has failed, and waits until the log is written.
+pub(super) fn finish_log<T>(log: &Log, format: LogFormat, outcome: Result<T, Failure>) -> Result<T, Failure> {
     if let Err(failure) = &outcome {
         // Through the queue too: a reader that does not read must not keep the process from ending.
-        match arguments.log_format {
+        match format {
             LogFormat::Text if !journal::is_reader() => {
                 log.line(format!("trunkline: {failure}\n").as_bytes());
             }
@@ -51,9 +63,9 @@ pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
     outcome.map_err(|failure| Failure::Reported(Box::new(failure)))
 }
 
-/// Sends the gateway's log through the queue of `log`. In the journal a text line has a priority and no time, since the journal
-/// records it; a JSON line always has it, for programs that process the lines further.
-pub(super) fn send_log_to(log: &Log, format: LogFormat) {
+/// Sends the gateway's log through the queue of `log`. In the journal a text line has neither time nor level, since the journal has
+/// both; a JSON line always has them, for programs that process the lines further.
+fn send_log_to(log: &Log, format: LogFormat, in_journal: bool) {
     let filter = std::env::var("TRUNKLINE_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let writer = log.clone();
@@ -66,8 +78,10 @@ pub(super) fn send_log_to(log: &Log, format: LogFormat) {
     let lines = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Json => lines.with(layer.json().flatten_event(true).with_ansi(false)).init(),
-        LogFormat::Text if journal::is_reader() => {
-            lines.with(layer.without_time().with_writer(journal::Lines(log.clone()))).init();
+        LogFormat::Text if in_journal => {
+            lines
+                .with(layer.without_time().with_level(false).with_writer(journal::Lines(log.clone())))
+                .init();
         }
         LogFormat::Text => lines.with(layer).init(),
     }
