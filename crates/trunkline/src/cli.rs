@@ -5,7 +5,7 @@ pub(crate) mod controller;
 #[cfg(feature = "laboratory")]
 pub(crate) mod laboratory;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
@@ -101,7 +101,8 @@ pub(crate) enum LogFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct FileReportArguments {
-    /// The site's configuration file.
+    /// The site's configuration file, or the name of one in /etc/trunkline.
+    #[arg(value_parser = site_file)]
     pub(crate) file: PathBuf,
     /// Print one JSON object instead.
     #[arg(long)]
@@ -110,7 +111,8 @@ pub(crate) struct FileReportArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
-    /// The site's configuration file. Without it only this machine is examined.
+    /// The site's configuration file, or the name of one in /etc/trunkline. Without it only this machine is examined.
+    #[arg(value_parser = site_file)]
     pub(crate) file: Option<PathBuf>,
     /// Also write what helpers need into this new file: findings, versions, settings, routes, the site's file, status and log.
     /// No private key is in it; addresses and names are.
@@ -246,6 +248,16 @@ pub(crate) struct FollowArguments {
     /// Ask once, take what there is, and end.
     #[arg(long)]
     pub(crate) once: bool,
+}
+
+/// A site's file: what is given, or the file of the site that has this name.
+fn site_file(text: &str) -> Result<PathBuf, &'static str> {
+    if text.is_empty() {
+        return Err("allowed: a file, or the name of a site in /etc/trunkline");
+    }
+    let given = PathBuf::from(text);
+    let named = Path::new("/etc/trunkline").join(format!("{text}.toml"));
+    Ok(if is_site_name(text) && !given.exists() && named.exists() { named } else { given })
 }
 
 fn site_name(text: &str) -> Result<String, String> {
