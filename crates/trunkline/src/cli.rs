@@ -214,6 +214,13 @@ pub(crate) struct LeaveArguments {
 }
 
 #[derive(Debug, Args)]
+#[cfg_attr(
+    not(feature = "controller"),
+    command(
+        after_help = "This program is the gateway alone. Package trunkline-lab has the commands of the controller itself: \
+plan, apply, export, log, serve, certificate, token, invite, schema, openapi."
+    )
+)]
 pub(crate) struct ControllerArguments {
     #[command(subcommand)]
     pub(crate) command: ControllerCommand,
