@@ -217,8 +217,10 @@ pub(crate) struct LeaveArguments {
 #[cfg_attr(
     not(feature = "controller"),
     command(
-        after_help = "This program is the gateway alone. Package trunkline-lab has the commands of the controller itself: \
-plan, apply, export, log, serve, certificate, token, invite, schema, openapi."
+        after_help = format!(
+            "This program is the gateway alone. Package trunkline-lab has the commands of the controller itself: {}.",
+            CONTROLLER.join(", ")
+        )
     )
 )]
 pub(crate) struct ControllerArguments {
