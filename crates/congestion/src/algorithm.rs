@@ -8,6 +8,7 @@ use crate::bbr::Bbr;
 use crate::bic::Bic;
 use crate::compound::Compound;
 use crate::cubic::Cubic;
+use crate::custom::CustomAlgorithm;
 use crate::vegas::Vegas;
 use crate::window::Window;
 use crate::{Ack, CongestionAlgorithm, CongestionSignal, reno};
@@ -22,6 +23,8 @@ pub(crate) enum Algorithm {
     Vegas(Box<Vegas>),
     Bbr(Box<Bbr>),
     Held,
+    /// In two boxes, since one of a trait object is larger than the others.
+    Custom(Box<Box<dyn CustomAlgorithm>>),
 }
 
 impl Algorithm {
@@ -52,6 +55,7 @@ impl Algorithm {
             Algorithm::Compound(compound) => compound.observe(ack),
             Algorithm::Vegas(vegas) => vegas.observe(window, ack),
             Algorithm::Bbr(bbr) => bbr.observe(window, ack),
+            Algorithm::Custom(custom) => window.lend(|window| custom.observe(window, ack)),
         }
     }
 
@@ -65,6 +69,7 @@ impl Algorithm {
             Algorithm::Compound(compound) => load(Region::of(&**compound)),
             Algorithm::Vegas(vegas) => load(Region::of(&**vegas)),
             Algorithm::Bbr(bbr) => load(Region::of(&**bbr)),
+            Algorithm::Custom(custom) => load(Region::of(&**custom)),
         }
     }
 
@@ -79,6 +84,7 @@ impl Algorithm {
     pub(crate) fn pacing_rate(&self, srtt: Option<Duration>) -> Option<Rate> {
         match self {
             Algorithm::Bbr(bbr) => Some(bbr.pacing_rate(srtt)),
+            Algorithm::Custom(custom) => custom.pacing_rate(srtt),
             _ => None,
         }
     }
@@ -93,6 +99,9 @@ impl Algorithm {
             Algorithm::Vegas(vegas) => vegas.on_congestion_avoidance(window, acked),
             Algorithm::Bbr(bbr) => bbr.set_window(window, ack),
             Algorithm::Held => {}
+            Algorithm::Custom(custom) => {
+                window.lend(|window| custom.on_congestion_avoidance(window, ack, acked));
+            }
         }
     }
 
@@ -105,8 +114,10 @@ impl Algorithm {
 
     /// An acknowledgement that does not grow the window, because the sender did not use it.
     pub(crate) fn on_app_limited(&mut self, now: Instant) {
-        if let Algorithm::Cubic(cubic) = self {
-            cubic.on_app_limited(now);
+        match self {
+            Algorithm::Cubic(cubic) => cubic.on_app_limited(now),
+            Algorithm::Custom(custom) => custom.on_app_limited(now),
+            _ => {}
         }
     }
 
@@ -120,6 +131,7 @@ impl Algorithm {
             Algorithm::Bbr(bbr) => bbr.reduce(window),
             // The window that was set is where a recovery ends, and where slow start ends after a timeout.
             Algorithm::Held => window.ssthresh,
+            Algorithm::Custom(custom) => custom.reduce(&window.view(), in_flight, signal),
         }
     }
 
@@ -129,12 +141,15 @@ impl Algorithm {
             Algorithm::Bic(bic) => bic.undo(),
             Algorithm::Cubic(cubic) => cubic.undo(),
             Algorithm::Compound(compound) => compound.undo(),
+            Algorithm::Custom(custom) => custom.undo(),
         }
     }
 
     pub(crate) fn on_idle(&mut self, now: Instant, idle: Duration) {
-        if let Algorithm::Cubic(cubic) = self {
-            cubic.on_idle(now, idle);
+        match self {
+            Algorithm::Cubic(cubic) => cubic.on_idle(now, idle),
+            Algorithm::Custom(custom) => custom.on_idle(now, idle),
+            _ => {}
         }
     }
 }

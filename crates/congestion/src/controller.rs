@@ -5,6 +5,7 @@ use std::time::Duration;
 use trunkline_units::{Instant, Rate, Region};
 
 use crate::algorithm::Algorithm;
+use crate::custom::CustomCongestion;
 use crate::slow_start::SlowStartState;
 use crate::window::Window;
 use crate::{CongestionAlgorithm, Counting, Settings};
@@ -88,6 +89,11 @@ impl Congestion {
             self.window.ssthresh = u32::MAX;
         }
         self.hold(self.window.cwnd);
+    }
+
+    /// Gives a new sender an algorithm that is not of this crate in place of its own.
+    pub fn set_custom(&mut self, custom: &CustomCongestion) {
+        self.algorithm = Algorithm::Custom(Box::new(custom.make(self.window.mss)));
     }
 
     /// Sets the window of [`CongestionAlgorithm::Held`], bytes; without effect on others. Acknowledgements and losses leave it as it is. A
@@ -179,6 +185,12 @@ impl Congestion {
     #[inline]
     pub fn models_path(&self) -> bool {
         self.algorithm.models_path()
+    }
+
+    /// Whether [`Ack::delivered`] is looked at.
+    #[inline]
+    pub fn asks_delivery_rate(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Bbr(_) | Algorithm::Custom(_))
     }
 
     /// Updates the model of the path during recovery, if there is one, and its window: `in_flight` bytes are left after the

@@ -13,6 +13,7 @@ mod bic;
 mod compound;
 mod controller;
 mod cubic;
+mod custom;
 mod datagram;
 mod names;
 mod reno;
@@ -22,6 +23,7 @@ mod vegas;
 mod window;
 
 pub use controller::{Ack, Congestion, CongestionSignal};
+pub use custom::{CustomAlgorithm, CustomCongestion, CustomWindow};
 pub use datagram::{DatagramControl, Departure, Feedback, PACKET_THRESHOLD, TIME_THRESHOLD};
 pub use names::UnknownName;
 pub use settings::{BicVersion, CongestionAlgorithm, Counting, Settings, SlowStart};

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trunkline_link::LinkSettings;
 use trunkline_sim::{LaneSocket, Version};
-use trunkline_tcp::Settings as TcpSettings;
+use trunkline_tcp::{CustomCongestion, Settings as TcpSettings};
 use trunkline_trunk::TrunkPlan;
 use trunkline_trunk::path_tail::CellLink;
 use trunkline_workload::{Pattern, Timing};
@@ -221,6 +221,25 @@ impl Scenario {
     /// Whether any packet is of this version of IP, those of lanes included.
     pub fn has(&self, family: Family) -> bool {
         self.sends(family) || self.trunks.iter().any(|trunk| trunk.family == family)
+    }
+}
+
+impl Scenario {
+    /// The names of the sources over TCP.
+    pub fn tcp_sources(&self) -> impl Iterator<Item = &str> {
+        let over_tcp = self.traffic.iter().filter(|source| matches!(source.load, Load::Tcp { .. }));
+        over_tcp.map(|source| source.name.as_str())
+    }
+
+    /// Gives the senders of a source over TCP, at both ends, a congestion control of the caller's own. `false` if there is no such source.
+    pub fn set_custom_congestion(&mut self, traffic: &str, custom: &CustomCongestion) -> bool {
+        let source = self.traffic.iter_mut().find(|source| source.name == traffic);
+        let Some(Load::Tcp { tcp, .. }) = source.map(|source| &mut source.load) else { return false };
+        for tcp in tcp {
+            let tcp = Arc::make_mut(tcp);
+            tcp.custom_congestion = Some(custom.clone());
+        }
+        true
     }
 }
 

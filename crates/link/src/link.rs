@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_queue::{DropReason, Item, Queue, Settings as QueueSettings, Stats};
+use trunkline_queue::{CustomDiscipline, DropReason, Item, Queue, Settings as QueueSettings, Stats};
 use trunkline_units::{Instant, Rate, Rng};
 
 use crate::impairment::Impairer;
@@ -318,6 +318,15 @@ impl<T: Payload> Link<T> {
     /// Changes the settings of the queue. What waits is dropped if its discipline becomes another one.
     pub fn set_queue(&mut self, now: Instant, settings: QueueSettings) {
         self.queue.reconfigure(now, settings, &mut |_, _: DropReason| {});
+    }
+
+    /// Replaces the discipline of the queue, in which nothing waits yet, by one that is not of crate `queue`.
+    ///
+    /// # Panics
+    /// If something waits.
+    #[cold]
+    pub fn set_custom_queue(&mut self, rules: Box<dyn CustomDiscipline>) {
+        self.queue.set_custom(rules);
     }
 
     /// Changes what a radio link adds; packets under way keep their times.

@@ -2,6 +2,7 @@
 
 use trunkline_units::Instant;
 
+use crate::custom::Custom;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
 use crate::parameter::{Conflict, Describe, Description};
@@ -116,6 +117,8 @@ macro_rules! disciplines {
         #[derive(Debug)]
         pub(crate) enum Discipline<T> {
             $($name(crate::$module::$name<T>),)*
+            /// Rules that are not of this crate; no settings name them.
+            Custom(Box<Custom<T>>),
         }
 
         impl<T: Item> Discipline<T> {
@@ -138,6 +141,7 @@ macro_rules! disciplines {
             ($discipline:expr, $inner:ident => $body:expr) => {
                 match $discipline {
                     $(Discipline::$name($inner) => $body,)*
+                    Discipline::Custom($inner) => $body,
                 }
             };
         }

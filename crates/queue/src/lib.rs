@@ -13,6 +13,7 @@ mod average;
 mod closed_loop;
 mod codel;
 mod control;
+mod custom;
 mod discipline;
 mod fair_tail_drop;
 mod fifo;
@@ -37,6 +38,7 @@ mod trunk;
 
 pub use codel::CoDelSettings;
 pub use control::{Conditions, Control};
+pub use custom::{CustomDiscipline, Verdicts, Waiting};
 pub use discipline::Settings;
 pub use flow_map::{FlowIndex, FlowMap, Touched};
 pub use fq_codel::FqCoDelSettings;

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use crate::custom::{Custom, CustomDiscipline};
 use crate::discipline::Discipline;
 use crate::ledger::{Call, Ledger};
 use crate::{Conditions, Control, Dequeued, Discard, DropReason, Item, Settings, Stats};
@@ -114,6 +115,16 @@ impl<T: Item> Queue<T> {
             self.discipline = Discipline::new(settings, self.seed);
         }
         self.settings = settings;
+    }
+
+    /// Replaces the discipline of a queue in which nothing waits by one that is not of this crate. The settings stay as they were, and their
+    /// limits no longer hold.
+    ///
+    /// # Panics
+    /// If something waits.
+    pub fn set_custom(&mut self, rules: Box<dyn CustomDiscipline>) {
+        assert!(self.is_empty(), "rules do not know what waits already");
+        self.discipline = Discipline::Custom(Box::new(Custom::new(rules)));
     }
 
     /// Drops everything that waits.

@@ -185,7 +185,7 @@ impl Sender {
         if round_ended {
             self.round_end = next;
         }
-        let delivered = if models_path { self.delivery.rate() } else { None };
+        let delivered = if self.congestion.asks_delivery_rate() { self.delivery.rate() } else { None };
         let srtt = self.rtt.srtt().unwrap_or_default();
         Ack {
             now: cx.now,

@@ -48,4 +48,7 @@ pub use settings::{DelayedAck, Recovery, RtoRule, Settings, SpuriousDetection, T
 pub use state::{Event, ResetReason, State};
 pub use stats::{AckGaps, RttStats, Stats};
 pub use timers::Wakeup;
-pub use trunkline_congestion::{BicVersion, CongestionAlgorithm, Counting, SlowStart, UnknownName};
+pub use trunkline_congestion::{
+    Ack, BicVersion, CongestionAlgorithm, CongestionSignal, Counting, CustomAlgorithm, CustomCongestion,
+    CustomWindow, SlowStart, UnknownName,
+};

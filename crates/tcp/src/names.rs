@@ -57,31 +57,31 @@ fn seconds(duration: Duration) -> String {
 impl Settings {
     /// These, with another congestion control algorithm.
     #[must_use]
-    pub const fn with_congestion_control(self, congestion_control: CongestionAlgorithm) -> Self {
+    pub fn with_congestion_control(self, congestion_control: CongestionAlgorithm) -> Self {
         Settings { congestion_control, ..self }
     }
 
     /// These, with another slow start.
     #[must_use]
-    pub const fn with_slow_start(self, slow_start: SlowStart) -> Self {
+    pub fn with_slow_start(self, slow_start: SlowStart) -> Self {
         Settings { slow_start, ..self }
     }
 
     /// These, with another loss recovery, and with SACK if that recovery needs it.
     #[must_use]
-    pub const fn with_recovery(self, recovery: Recovery) -> Self {
+    pub fn with_recovery(self, recovery: Recovery) -> Self {
         Settings { recovery, sack: matches!(recovery, Recovery::Sack | Recovery::RackTlp), ..self }
     }
 
     /// These, with another MSS option.
     #[must_use]
-    pub const fn with_mss(self, mss: u16) -> Self {
+    pub fn with_mss(self, mss: u16) -> Self {
         Settings { mss, ..self }
     }
 
     /// These, with send and receive buffers of so many bytes.
     #[must_use]
-    pub const fn with_buffers(self, bytes: u64) -> Self {
+    pub fn with_buffers(self, bytes: u64) -> Self {
         Settings { send_buffer: bytes, receive_buffer: bytes, ..self }
     }
 
@@ -91,6 +91,7 @@ impl Settings {
             name,
             recovery,
             congestion_control,
+            custom_congestion,
             slow_start,
             spurious,
             timers:
@@ -160,7 +161,7 @@ impl Settings {
         vec![
             ("preset", (*name).to_owned()),
             ("recovery", recovery.name().to_owned()),
-            ("growth", congestion_control.name().to_owned()),
+            ("growth", custom_congestion.as_ref().map_or(congestion_control.name(), |_| "custom").to_owned()),
             ("slow_start", slow_start),
             ("spurious", spurious.to_owned()),
             ("rto", rto.name().to_owned()),

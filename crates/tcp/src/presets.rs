@@ -53,7 +53,7 @@ impl Preset {
     }
 
     /// What it stands for, in full.
-    pub const fn settings(self) -> Settings {
+    pub fn settings(self) -> Settings {
         match self {
             Preset::Bsd44 => bsd_44(),
             Preset::Linux22 => linux_22(),
@@ -64,6 +64,7 @@ impl Preset {
             Preset::Linux6Reno => Settings {
                 name: Preset::Linux6Reno.name(),
                 congestion_control: CongestionAlgorithm::Reno,
+                custom_congestion: None,
                 slow_start: SlowStart::Classic,
                 ..linux_6()
             },
@@ -71,11 +72,12 @@ impl Preset {
     }
 }
 
-const fn bsd_44() -> Settings {
+fn bsd_44() -> Settings {
     Settings {
         name: Preset::Bsd44.name(),
         recovery: Recovery::Reno,
         congestion_control: CongestionAlgorithm::Reno,
+        custom_congestion: None,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -123,11 +125,12 @@ const fn bsd_44() -> Settings {
     }
 }
 
-const fn linux_22() -> Settings {
+fn linux_22() -> Settings {
     Settings {
         name: Preset::Linux22.name(),
         recovery: Recovery::Sack,
         congestion_control: CongestionAlgorithm::Reno,
+        custom_congestion: None,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -176,7 +179,7 @@ const fn linux_22() -> Settings {
     }
 }
 
-const fn linux_24() -> Settings {
+fn linux_24() -> Settings {
     Settings {
         name: Preset::Linux24.name(),
         spurious: SpuriousDetection::Eifel,
@@ -198,11 +201,12 @@ const fn linux_24() -> Settings {
     }
 }
 
-const fn opnet_reno() -> Settings {
+fn opnet_reno() -> Settings {
     Settings {
         name: Preset::OpnetReno.name(),
         recovery: Recovery::Reno,
         congestion_control: CongestionAlgorithm::Reno,
+        custom_congestion: None,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -250,11 +254,12 @@ const fn opnet_reno() -> Settings {
     }
 }
 
-const fn ns2_reno() -> Settings {
+fn ns2_reno() -> Settings {
     Settings {
         name: Preset::Ns2Reno.name(),
         recovery: Recovery::Reno,
         congestion_control: CongestionAlgorithm::Reno,
+        custom_congestion: None,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -296,11 +301,12 @@ const fn ns2_reno() -> Settings {
     }
 }
 
-const fn linux_6() -> Settings {
+fn linux_6() -> Settings {
     Settings {
         name: Preset::Linux6.name(),
         recovery: Recovery::RackTlp,
         congestion_control: CongestionAlgorithm::Cubic,
+        custom_congestion: None,
         slow_start: SlowStart::HyStart,
         spurious: SpuriousDetection::Eifel,
         timers: Timers {

@@ -99,6 +99,9 @@ impl Sender {
     /// window of one segment (RFC 5681 §3.1); as in Linux, one repetition alone leaves the window as it is.
     pub(crate) fn new(settings: &Settings, idle: &IdleSender) -> Self {
         let mut congestion = Congestion::new(&settings.congestion(), u32::from(idle.mss));
+        if let Some(custom) = &settings.custom_congestion {
+            congestion.set_custom(custom);
+        }
         let mut rtt = Rtt::new(&settings.timers);
         if idle.syn_rtt > 0 {
             let sample = Duration::from_nanos(idle.syn_rtt);

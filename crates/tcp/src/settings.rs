@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_congestion::{self as congestion, CongestionAlgorithm, Counting, SlowStart};
+use trunkline_congestion::{self as congestion, CongestionAlgorithm, Counting, CustomCongestion, SlowStart};
 
 /// How the sender detects and repairs losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,6 +110,8 @@ pub struct Settings {
     pub recovery: Recovery,
     /// See [`CongestionAlgorithm`].
     pub congestion_control: CongestionAlgorithm,
+    /// An algorithm in its place, of an owner that brings its own. No file can ask for it.
+    pub custom_congestion: Option<CustomCongestion>,
     /// See [`SlowStart`].
     pub slow_start: SlowStart,
     /// See [`SpuriousDetection`].

@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use trunkline_link::{LinkChange, Loss};
+use trunkline_queue::CustomDiscipline;
+use trunkline_trunk::ClassSettings;
 use trunkline_units::{Instant, Rate};
 
 use super::build::{Built, build};
 use super::{EVENTS_BETWEEN_LOOKS, Ran, Run, check};
 use crate::EngineError;
-use crate::measure::Columns;
+use crate::measure::{Columns, measure};
+use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -82,6 +85,20 @@ impl Session {
         self.columns.next(&mut run).map(|(_, value)| value).collect()
     }
 
+    /// Runs from the start to the end of the scenario, and measures as a run in one go does.
+    ///
+    /// # Errors
+    /// It has begun already, or `stop` was set meanwhile.
+    pub fn measure(&mut self, stop: &AtomicBool) -> Result<Outcome, EngineError> {
+        if self.now() > Duration::ZERO {
+            return Err(EngineError::Misfit {
+                part: "the run".to_owned(),
+                problem: format!("is at {:?}; allowed: one that has not begun", self.now()),
+            });
+        }
+        measure(&self.scenario, &mut Run { built: &mut self.built, stop }, &|_| ())
+    }
+
     /// A fingerprint of all that has happened.
     pub fn digest(&self) -> String {
         self.built.network.digest().to_string()
@@ -131,19 +148,66 @@ impl Session {
         Ok(self.built.network.hold_window(source, user, window))
     }
 
-    /// `NAME` is a link there, `NAME.back` the same back.
+    /// Replaces the discipline of the queue of one way of a link, in which nothing waits yet.
+    ///
+    /// # Errors
+    /// There is no such link.
+    ///
+    /// # Panics
+    /// If something waits.
+    pub fn set_custom_queue(
+        &mut self,
+        link: &str,
+        rules: Box<dyn CustomDiscipline>,
+    ) -> Result<(), EngineError> {
+        let (place, side) = self.link(link)?;
+        self.built.network.set_custom_queue(self.built.links[place][side], rules);
+        Ok(())
+    }
+
+    /// Changes a class of one way of a trunk, as a gateway's reload does.
+    ///
+    /// # Errors
+    /// There is no such trunk or class, or what `change` says.
+    pub fn change_class<E: From<EngineError>>(
+        &mut self,
+        trunk: &str,
+        class: &str,
+        change: impl FnOnce(&mut ClassSettings) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let names = || self.scenario.trunks.iter().map(|trunk| trunk.name.as_str());
+        let (place, side) = one_way(names(), trunk).ok_or_else(|| unknown(trunk, "trunk", names()))?;
+        let id = self.built.trunks[place];
+        let mut classes = self.built.network.plan(id, side).classes.clone();
+        let Some(found) = classes.iter_mut().find(|known| *known.name == *class) else {
+            return Err(unknown(class, "class", classes.iter().map(|class| &*class.name)).into());
+        };
+        change(found)?;
+        self.built.network.set_classes(id, side, classes);
+        Ok(())
+    }
+
     fn change(
         &mut self,
         name: &str,
         change: impl FnOnce(&trunkline_link::LinkSettings) -> LinkChange,
     ) -> Result<(), EngineError> {
-        let names = || self.scenario.links.iter().map(|link| link.name.as_str());
-        let (of, side) = name.strip_suffix(".back").map_or((name, 0), |of| (of, 1));
-        let place = names().position(|name| name == of).ok_or_else(|| unknown(name, "link", names()))?;
+        let (place, side) = self.link(name)?;
         let change = change(&self.scenario.links[place].ways[side]);
         self.built.network.change_link(self.built.links[place][side], change);
         Ok(())
     }
+
+    fn link(&self, name: &str) -> Result<(usize, usize), EngineError> {
+        let names = || self.scenario.links.iter().map(|link| link.name.as_str());
+        one_way(names(), name).ok_or_else(|| unknown(name, "link", names()))
+    }
+}
+
+/// `NAME` is the way there, `NAME.back` the way back: the place of that name, and the side.
+fn one_way<'a>(mut names: impl Iterator<Item = &'a str>, name: &str) -> Option<(usize, usize)> {
+    let (of, side) = name.strip_suffix(".back").map_or((name, 0), |of| (of, 1));
+    Some((names.position(|name| name == of)?, side))
 }
 
 fn unknown<'a>(name: &str, what: &str, all: impl Iterator<Item = &'a str>) -> EngineError {

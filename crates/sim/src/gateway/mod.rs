@@ -19,8 +19,8 @@ use trunkline_packet::{Headers, Offload, TcpFlags, Version, protocol};
 use trunkline_tcp::CongestionAlgorithm;
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    ClassId, LaneEdge, LaneId, Offered, PacketStore, PathMode, Paths, PeerId, Receiver, Transmitter,
-    Transport, TrunkPlan,
+    ClassId, ClassSettings, LaneEdge, LaneId, Offered, PacketStore, PathMode, Paths, PeerId, Receiver,
+    Transmitter, Transport, TrunkPlan,
 };
 
 use crate::node::NodeSet;
@@ -388,6 +388,36 @@ impl Trunks {
     /// Segments and bytes that wait in a class' edge queues.
     pub(crate) fn backlog(&self, trunk: TrunkId, side: usize, class: ClassId) -> (u64, u64) {
         self.halves[trunk.0 as usize * 2 + side].transmitter.backlog(class)
+    }
+
+    pub(crate) fn plan(&self, trunk: TrunkId, side: usize) -> &TrunkPlan {
+        self.halves[trunk.0 as usize * 2 + side].transmitter.plan()
+    }
+
+    /// # Panics
+    /// If they are other classes, or on other lanes.
+    pub(crate) fn set_classes(
+        &mut self,
+        net: &mut NetworkState,
+        trunk: TrunkId,
+        side: usize,
+        classes: Vec<ClassSettings>,
+    ) {
+        let half = trunk.0 * 2 + side as u32;
+        let own = &mut self.halves[half as usize];
+        let place = |class: &ClassSettings| (Arc::clone(&class.name), class.group);
+        let old = own.transmitter.plan();
+        assert!(
+            old.classes.iter().map(place).eq(classes.iter().map(place)),
+            "other classes, or on other lanes"
+        );
+        let plan = TrunkPlan { classes, ..old.clone() };
+        own.paths.update_shares(&plan);
+        own.transmitter.reconfigure(net.now, plan.clone(), drop);
+        self.settings[trunk.0 as usize].plans[side] = plan;
+        for lane in (0..self.lanes(trunk) as u8).map(LaneId) {
+            self.serve(net, half, lane);
+        }
     }
 
     pub(crate) fn reset_peaks(&mut self) {

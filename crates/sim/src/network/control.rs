@@ -1,9 +1,12 @@
 //! What an owner changes between two parts of a run, such as an agent that learns.
 
 use trunkline_link::LinkChange;
+use trunkline_queue::CustomDiscipline;
 use trunkline_tcp::CongestionAlgorithm;
+use trunkline_trunk::{ClassSettings, TrunkPlan};
 
 use super::Network;
+use crate::gateway::TrunkId;
 use crate::link::LinkId;
 use crate::traffic::SourceId;
 
@@ -13,6 +16,29 @@ impl Network {
         self.begin();
         let now = self.net.now;
         self.net.links[id.0 as usize].apply(now, id, change, &mut self.net.agenda);
+    }
+
+    /// Replaces the discipline of a link's queue, in which nothing waits yet, by one that is not of crate `queue`.
+    ///
+    /// # Panics
+    /// If something waits.
+    pub fn set_custom_queue(&mut self, id: LinkId, rules: Box<dyn CustomDiscipline>) {
+        self.net.links[id.0 as usize].machine.set_custom_queue(rules);
+    }
+
+    /// The plan of one side of a trunk, as it is now.
+    pub fn plan(&self, trunk: TrunkId, side: usize) -> &TrunkPlan {
+        self.trunks.plan(trunk, side)
+    }
+
+    /// Changes the classes of one side of a trunk, as a gateway's reload does. What they have in common with the old ones stays: what waits, as
+    /// long as the discipline is the same, and all that is known of flows and paths.
+    ///
+    /// # Panics
+    /// If they are other classes, or on other lanes.
+    pub fn set_classes(&mut self, trunk: TrunkId, side: usize, classes: Vec<ClassSettings>) {
+        self.begin();
+        self.trunks.set_classes(&mut self.net, trunk, side, classes);
     }
 
     /// Sets the window of a user's sender, bytes, from now on until the next call: its congestion control no longer does

@@ -23,6 +23,7 @@ pub(crate) fn plain() -> Settings {
         name: "test",
         recovery: Recovery::NewReno,
         congestion_control: CongestionAlgorithm::Reno,
+        custom_congestion: None,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {

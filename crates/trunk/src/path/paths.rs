@@ -199,6 +199,18 @@ impl Paths {
         shared.forget();
     }
 
+    /// Takes a plan in which only what classes are promised has changed. All that is known of the paths and their lanes stays.
+    pub fn update_shares(&mut self, plan: &TrunkPlan) {
+        for group in 0..plan.groups.len() {
+            let share = GroupShare::of(plan, group);
+            for lane in plan.lanes(group) {
+                if let Some(lane) = self.lanes.get_mut(usize::from(lane)) {
+                    lane.share = share;
+                }
+            }
+        }
+    }
+
     /// The state of each path, all shards' lanes included.
     pub fn status(&self) -> Vec<(PathId, PathStatus)> {
         let mut all: Vec<(PathId, PathStatus)> =
