@@ -1,13 +1,17 @@
 //! How far two engines agree on an experiment: the same points, metric by metric and claim by claim.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use serde::Serialize;
 use trunkline_engine::catalogue::{self, Unit};
 
 use crate::campaign::Complete;
+use crate::experiment::Experiment;
 use crate::number::{self, spread};
-use crate::report::{Align, Document, plain, table};
-use crate::results::{Estimate, Point, Verdict, named};
+use crate::report::{Align, Answers, Document, plain, table};
+use crate::results::{Estimate, Point, PointResult, Verdict, named};
+use crate::verdict::Judgement;
 
 /// Quantities that are compared where both engines have them, and the smallest value of each that is worth a ratio: below it a
 /// difference of one packet or one tick is a large part.
@@ -95,11 +99,45 @@ pub struct Deviation {
     pub worst_at: String,
 }
 
-/// Compares two campaigns of one experiment.
-pub fn agreement(first: &Complete, second: &Complete) -> Agreement {
+/// What came of an experiment by one engine.
+#[derive(Debug)]
+pub struct Side<'a> {
+    experiment: &'a Experiment,
+    results: &'a [PointResult],
+    judgement: &'a Judgement,
+    substitutions: Vec<String>,
+}
+
+impl<'a> From<&'a Complete> for Side<'a> {
+    fn from(of: &'a Complete) -> Self {
+        Side {
+            experiment: &of.experiment,
+            results: &of.results,
+            judgement: &of.judgement,
+            substitutions: of.substitutions.clone(),
+        }
+    }
+}
+
+impl<'a> From<&'a Answers> for Side<'a> {
+    fn from(of: &'a Answers) -> Self {
+        let substitutions: BTreeSet<&String> =
+            of.runs.iter().flat_map(|run| &run.outcome.substitutions).collect();
+        Side {
+            experiment: &of.experiment,
+            results: &of.results,
+            judgement: &of.judgement,
+            substitutions: substitutions.into_iter().cloned().collect(),
+        }
+    }
+}
+
+/// Compares what two engines made of one experiment.
+pub fn agreement<'a>(first: impl Into<Side<'a>>, second: impl Into<Side<'a>>) -> Agreement {
+    let (first, second) = (first.into(), second.into());
     let mut rows = Vec::new();
     let mut points = 0;
-    for one in &first.results {
+    for one in first.results {
         let Some(other) = second.results.iter().find(|other| other.point == one.point) else { continue };
         points += 1;
         for (metric, value) in &one.metrics {
@@ -126,17 +164,16 @@ pub fn agreement(first: &Complete, second: &Complete) -> Agreement {
         verdicts: [one.verdict, other.verdict],
         why: [one.why.clone(), other.why.clone()],
     });
-    let engine = |complete: &Complete| {
-        complete.results.first().map_or_else(String::new, |result| result.engine.clone())
-    };
+    let engine =
+        |side: &Side<'_>| side.results.first().map_or_else(String::new, |result| result.engine.clone());
     Agreement {
         experiment: first.experiment.id.clone(),
         title: first.experiment.title.clone(),
-        engines: [engine(first), engine(second)],
+        engines: [engine(&first), engine(&second)],
         points,
         rows,
         claims: claims.collect(),
-        substitutions: second.substitutions.clone(),
+        substitutions: second.substitutions,
     }
 }
 

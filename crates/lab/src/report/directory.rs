@@ -59,36 +59,35 @@ pub struct Answers {
 /// # Errors
 /// They cannot be read.
 pub fn read(directory: &Directory) -> Result<Answers, ReportError> {
-    with(directory, |material| {
-        Ok(Answers {
-            experiment: material.experiment.clone(),
-            results: material.results.to_vec(),
-            runs: material.runs.to_vec(),
-            judgement: material.judgement.clone(),
-            page: report(material).page_html(),
-        })
-    })
+    let make = |material: &Material<'_>| {
+        let (experiment, judgement) = (material.experiment.clone(), material.judgement.clone());
+        Ok((experiment, judgement, report(material).page_html()))
+    };
+    let ((experiment, judgement, page), results, runs) = with(directory, make)?;
+    Ok(Answers { experiment, results, runs, judgement, page })
 }
 
 /// Writes an experiment's page and its Markdown beside its results, and gives its line of the index.
 pub fn write(directory: &Directory) -> Result<Entry, ReportError> {
-    with(directory, |material| {
+    let make = |material: &Material<'_>| {
         let report = report(material);
         directory.write(PAGE, report.page_html().as_bytes())?;
         directory.write(MARKDOWN, report.markdown().as_bytes())?;
         Ok(Entry::of(material))
-    })
+    };
+    with(directory, make).map(|(entry, ..)| entry)
 }
 
 /// An experiment's line of the index.
 pub fn entry(directory: &Directory) -> Result<Entry, ReportError> {
-    with(directory, |material| Ok(Entry::of(material)))
+    with(directory, |material| Ok(Entry::of(material))).map(|(entry, ..)| entry)
 }
 
+/// Makes something of the results of an experiment, and gives them with it.
 fn with<T>(
     directory: &Directory,
-    make: impl FnOnce(&Material) -> Result<T, StoreError>,
-) -> Result<T, ReportError> {
+    make: impl FnOnce(&Material<'_>) -> Result<T, StoreError>,
+) -> Result<(T, Vec<PointResult>, Vec<Run>), ReportError> {
     let text = directory.text()?;
     let name = directory.path().join(FILES[0]).display().to_string();
     let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
@@ -115,7 +114,8 @@ fn with<T>(
         machine: machine.as_ref(),
         took: directory.took()?,
     };
-    Ok(make(&material)?)
+    let made = make(&material)?;
+    Ok((made, results, runs))
 }
 
 /// A run of what the file chooses, as an ordinary one; none of another setting.

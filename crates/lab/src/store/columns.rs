@@ -3,6 +3,7 @@
 //! A row for each run (wide), for each metric of a run (long), or for each value of a series. Axes of the sweep are columns of their own, so that whoever
 //! reads a table can group by them, and numbers where their values are.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
@@ -135,9 +136,10 @@ fn groups<'a>(
 fn group_of_metrics(runs: &Rows<'_>, axes: &[Axis]) -> Vec<Column> {
     let mut columns = parameters(runs, axes);
     let metrics = || runs.iter().flat_map(|(run, _)| &run.outcome.metrics);
-    let names = metrics().map(|(name, _)| Arc::from(name.as_str())).collect();
+    let mut known: HashMap<&str, (Arc<str>, Arc<str>)> = HashMap::new();
+    let mut shared = |name| known.entry(name).or_insert_with(|| (Arc::from(name), unit_of(name))).clone();
+    let (names, units) = metrics().map(|(name, _)| shared(name.as_str())).unzip();
     let values = metrics().map(|(_, value)| Some(*value)).collect();
-    let units = metrics().map(|(name, _)| unit_of(name)).collect();
     columns.push(Column::new("metric", Values::Text(names)));
     columns.push(Column::new("value", Values::Nullable(values)));
     columns.push(Column::new("unit", Values::Text(units)));
