@@ -21,6 +21,12 @@ def dumbbell(file: Path) -> tl.Experiment:
 
 
 @pytest.fixture
+def office() -> tl.Experiment:
+    """Two classes on one lane of a trunk, each with a flow that sends what it can."""
+    return tl.Experiment.load(HERE / "office.toml")
+
+
+@pytest.fixture
 def program() -> str:
     """The program of the same version, to compare with."""
     program = os.environ.get("TRUNKLINE")

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,6 +15,7 @@ import pytest
 
 import trunkline as tl
 from trunkline import cluster
+from trunkline._store import Store
 
 
 def bytes_of(directory: Path) -> dict[str, bytes]:
@@ -25,8 +31,6 @@ def many(dumbbell: tl.Experiment) -> tl.Experiment:
 def test_processes_give_what_one_process_gives_to_the_byte(many: tl.Experiment, tmp_path: Path) -> None:
     whole = many.run(out=tmp_path / "whole")
     seen: list[tuple[int, int]] = []
-    import multiprocessing
-
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
         results = cluster.run(
             many, executor, tmp_path / "parts", parts=5, progress=lambda done, of: seen.append((done, of))
@@ -79,6 +83,28 @@ def test_what_is_lost_is_made_again_but_not_for_ever(many: tl.Experiment, tmp_pa
         assert cluster.run(many, executor, tmp_path / "b", parts=4).points == results.points
 
 
+def kill(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_an_executor_that_is_gone_is_said(many: tl.Experiment, tmp_path: Path) -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
+        with pytest.raises(Exception, match="terminated abruptly"):
+            executor.submit(kill).result()
+        with pytest.raises(tl.RunError, match="part 1/4 cannot be given to the executor"):
+            cluster.run(many, executor, tmp_path, parts=4)
+
+
+def test_parts_that_nobody_puts_together_have_all_runs(many: tl.Experiment, tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    with ThreadPoolExecutor(2) as executor:
+        places = cluster.run_parts(many, executor, tmp_path, parts=5)
+        assert places == cluster.run_parts(many, executor, tmp_path, parts=5), "nothing is made again"
+    assert len(places) == 5
+    together = polars.scan_parquet([f"{place}/runs.parquet" for place in places]).collect()
+    assert sorted(together["digest"]) == sorted(many.run().runs.to_dict()["digest"])
+
+
 def test_a_part_is_about_ten_seconds(dumbbell: tl.Experiment, tmp_path: Path) -> None:
     assert 1e5 < dumbbell.work() < 3e5
     with pytest.raises(ValueError, match="parts is 0"):
@@ -116,3 +142,73 @@ def test_dask_gives_the_same_with_a_worker_killed(
         results = cluster.run(many, Killing(client.get_executor()), tmp_path / "out", parts=6)
     assert Path(mark).exists()
     assert results.points == many.run().points
+
+
+def test_ray_gives_the_same(many: tl.Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    ray = pytest.importorskip("ray")
+    # Paths of its sockets are short, or it does not start.
+    with tempfile.TemporaryDirectory(prefix="ray") as scratch:
+        ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=scratch, log_to_driver=False)
+        try:
+            results = cluster.run(many, cluster.RayExecutor(), tmp_path / "out", parts=6)
+            with cluster.RayExecutor() as executor:
+                slow = executor.submit(time.sleep, 60.0)
+                wrong = executor.submit(int, "seven")
+                with pytest.raises(ValueError, match="seven"):
+                    wrong.result()
+                executor.shutdown(cancel_futures=True)
+                assert slow.cancelled()
+        finally:
+            ray.shutdown()
+    assert results.points == many.run().points
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty bucket of an S3 on loopback."""
+    pytest.importorskip("obstore")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        for name, value in {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/sweeps", method="PUT")
+        urllib.request.urlopen(request).close()
+        yield "s3://sweeps"
+    finally:
+        server.stop()
+
+
+def test_s3_gives_the_same(many: tl.Experiment, tmp_path: Path, bucket: str) -> None:
+    whole = many.run(out=tmp_path / "whole")
+    out = f"{bucket}/of-today"
+    with ThreadPoolExecutor(2) as executor:
+        # One part is there already, from a call that was interrupted.
+        with Unreliable(1) as unreliable:
+            unreliable.lost = 1
+            with pytest.raises(tl.RunError, match="the worker is gone"):
+                cluster.run(many, unreliable, out, parts=2, retries=0)
+        results = cluster.run(many, executor, out, parts=2)
+    assert results.points == whole.points
+    store = Store(out)
+    assert store.complete("dumbbell") == "12"
+    store.get("dumbbell", tmp_path / "copy")
+    assert bytes_of(tmp_path / "copy") == bytes_of(tmp_path / "whole" / "dumbbell")
+    store.get("", tmp_path / "rest")
+    assert not any(tmp_path.glob("rest/.parts*")), "no part stays"
+
+
+def test_an_s3_that_refuses_is_said(many: tl.Experiment, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(tl.RunError, match="s3://nobodys/x/.parts-dumbbell"):
+            cluster.run(many, executor, "s3://nobodys/x")
+        with pytest.raises(tl.RunError, match="gopher://host/x"):
+            cluster.run(many, executor, "gopher://host/x")

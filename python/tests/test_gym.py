@@ -58,11 +58,47 @@ def test_a_rule_that_watches_the_delay_has_less_of_it(dumbbell: tl.Experiment) -
     assert rate > 8e6 and rate > most
 
 
+def test_an_agent_sets_the_classes_of_a_trunk(office: tl.Experiment) -> None:
+    from gymnasium.utils.env_checker import check_env
+
+    from trunkline.gym import GatewayEnv
+
+    def share(seen: dict[str, float]) -> float:
+        return seen["web.goodput"] / max(sum(seen.values()), 1.0)
+
+    environment = GatewayEnv(
+        office,
+        "site",
+        watch=["web.goodput", "backup.goodput"],
+        reward=share,
+        weights=["web", "backup"],
+        targets={"backup": (0.005, 0.05)},
+        step=2.0,
+    )
+    check_env(environment, skip_render_check=True)
+    rewards = []
+    for action in ([0.5, 0.0, 0.5], [0.0, 0.5, 0.5]):
+        environment.reset(seed=1)
+        over, reward = False, 0.0
+        while not over:
+            seen, reward, terminated, over, info = environment.step(np.array(action, np.float32))
+            assert not terminated and seen[0] == np.float32(info["observed"]["web.goodput"])
+        rewards.append(reward)
+    assert rewards[0] > 0.9 and rewards[1] < 0.1
+
+
 def test_bad_arguments(file: Path) -> None:
-    from trunkline.gym import SenderEnv
+    from trunkline.gym import GatewayEnv, SenderEnv
 
     with pytest.raises(ValueError, match="step is 0"):
         SenderEnv(str(file), "agent", step=0)
+    for wrong, text in [
+        ({}, "nothing to set"),
+        ({"weights": ["web"], "step": 0}, "step is 0"),
+        ({"targets": {"backup": (0.1, 0.0)}}, "targets of backup are 0.1 to 0.0"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            GatewayEnv(str(file), "site", watch=[], reward=lambda _: 0.0, **wrong)  # type: ignore[arg-type]
     with pytest.raises(tl.ExperimentError, match="nobody"):
         SenderEnv(str(file), "nobody").reset()
     with pytest.raises(RuntimeError, match="reset"):

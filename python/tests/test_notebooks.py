@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.py"))
-NEEDS = {"network": "altair", "agent": "gymnasium", "sweep": "distributed", "papers": "trunkline"}
+NEEDS = {"network": "altair", "agent": "gymnasium", "learn": "stable_baselines3", "sweep": "distributed", "papers": "trunkline"}
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

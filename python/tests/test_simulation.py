@@ -111,3 +111,61 @@ def test_names_that_are_not_there(dumbbell: tl.Experiment) -> None:
             tl.Simulation(dumbbell, seed)  # type: ignore[arg-type, unused-ignore]
     with pytest.raises(KeyError, match="others=9"):
         tl.Simulation(dumbbell, point={"others": "9"})
+
+
+def goodputs(simulation: tl.Simulation) -> list[float]:
+    return [value or 0.0 for value in simulation.read()]
+
+
+def test_weights_of_classes_change_while_it_runs(office: tl.Experiment) -> None:
+    simulation = tl.Simulation(office, watch=["web.goodput", "backup.goodput"])
+    shares = []
+    for web, backup in ((1, 1), (4, 1), (1, 4)):
+        simulation.set_class("site", "web", weight=web)
+        simulation.set_class("site", "backup", weight=backup)
+        simulation.run_for(4.0)
+        simulation.read()
+        simulation.run_for(8.0)
+        first, second = goodputs(simulation)
+        assert first + second > 8.5e6
+        shares.append(first / (first + second))
+    assert shares == pytest.approx([0.5, 0.8, 0.2], abs=0.05)
+
+
+def test_weights_that_stay_change_nothing(office: tl.Experiment) -> None:
+    """As often as an agent sets them."""
+    untouched = tl.Simulation(office, watch=["all.goodput"])
+    untouched.run_until(20.0)
+    touched = tl.Simulation(office, watch=["all.goodput"])
+    while touched.now < 20.0:
+        touched.set_class("site", "web", weight=1)
+        touched.run_until(min(touched.now + 0.1, 20.0))
+    assert goodputs(touched)[0] > 0.99 * goodputs(untouched)[0]
+
+
+def test_a_target_delay_changes_while_it_runs(office: tl.Experiment) -> None:
+    delays = []
+    for target in (0.1, 0.005):
+        simulation = tl.Simulation(office, watch=["site.backup.queue.bytes"])
+        simulation.set_class("site", "backup", target=target)
+        simulation.run_until(10.0)
+        waiting = []
+        while simulation.now < 20.0:
+            simulation.run_for(0.05)
+            waiting.append(goodputs(simulation)[0])
+        delays.append(sum(waiting))
+    assert delays[1] < 0.6 * delays[0]
+
+
+def test_classes_that_cannot_be_changed(office: tl.Experiment) -> None:
+    simulation = tl.Simulation(office)
+    for trunk, name, keywords, text in [
+        ("wan", "web", {"weight": 2}, "is no trunk; allowed: site"),
+        ("site", "voice", {"weight": 2}, "is no class; allowed: web, backup"),
+        ("site", "web", {"weight": 0}, "weight is 0; allowed: whole numbers from 1 to 1000"),
+        ("site", "web", {"target": 0.01}, "is tail-drop, which has no target; allowed: codel, fq-codel, pie"),
+        ("site", "backup", {"target": 3.0}, "target .* is not below interval"),
+        ("site", "backup", {"target": float("nan")}, "target is NaN; allowed"),
+    ]:
+        with pytest.raises((tl.ExperimentError, ValueError), match=text):
+            simulation.set_class(trunk, name, **keywords)  # type: ignore[arg-type]

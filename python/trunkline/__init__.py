@@ -11,17 +11,40 @@ meanwhile. The same experiment and seed give the same results, to the bit, as ``
 """
 
 from . import cluster
-from ._trunkline import VERSION, Claim, Experiment, ExperimentError, Results, RunError, Simulation, Table, __version__
+from ._trunkline import (
+    VERSION,
+    Ack,
+    Answer,
+    Claim,
+    Experiment,
+    ExperimentError,
+    Packet,
+    Results,
+    RunError,
+    Simulation,
+    Table,
+    Window,
+    __version__,
+    agree,
+)
+from .custom import CongestionControl, QueueDiscipline
 
 __all__ = [
     "VERSION",
+    "Ack",
+    "Answer",
     "Claim",
+    "CongestionControl",
     "Experiment",
     "ExperimentError",
+    "Packet",
+    "QueueDiscipline",
     "Results",
     "RunError",
     "Simulation",
     "Table",
+    "Window",
     "__version__",
+    "agree",
     "cluster",
 ]

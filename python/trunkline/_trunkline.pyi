@@ -3,7 +3,24 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, final
 
-__all__ = ["Claim", "Experiment", "ExperimentError", "Results", "RunError", "Simulation", "Table", "VERSION", "__version__"]
+from .custom import CongestionControl, QueueDiscipline
+
+__all__ = [
+    "Ack",
+    "Answer",
+    "Claim",
+    "Experiment",
+    "ExperimentError",
+    "Packet",
+    "Results",
+    "RunError",
+    "Simulation",
+    "Table",
+    "VERSION",
+    "Window",
+    "__version__",
+    "agree",
+]
 
 __version__: str
 VERSION: str
@@ -50,6 +67,18 @@ class Experiment:
         part: str | None = None,
         progress: bool | Callable[[int, int, float | None], object] | None = None,
     ) -> Results: ...
+    def explain(
+        self,
+        *,
+        settings: int | None = None,
+        least: int | None = None,
+        runs: int | None = None,
+        seed: int | None = None,
+        jobs: int | None = None,
+        out: _Path | None = None,
+        begin: Literal["fresh", "resume", "force"] = "fresh",
+        progress: bool | Callable[[int, int, float | None], object] | None = None,
+    ) -> Answer: ...
     def to_toml(self) -> str: ...
 
 @final
@@ -109,6 +138,8 @@ class Simulation:
         *,
         point: Mapping[str, str] | None = None,
         watch: list[str] = ...,
+        congestion_control: Mapping[str, Callable[[int], CongestionControl]] | None = None,
+        queues: Mapping[str, Callable[[], QueueDiscipline]] | None = None,
     ) -> Simulation: ...
     @property
     def now(self) -> float: ...
@@ -118,8 +149,64 @@ class Simulation:
     def digest(self) -> str: ...
     def run_until(self, time: float) -> None: ...
     def run_for(self, seconds: float) -> None: ...
+    def measure(self) -> dict[str, float]: ...
     def read(self) -> list[float | None]: ...
     def set_rate(self, link: str, rate: float | str) -> None: ...
     def set_delay(self, link: str, delay: float | str) -> None: ...
     def set_loss(self, link: str, loss: float) -> None: ...
+    def set_class(
+        self, trunk: str, name: str, *, weight: int | None = None, target: float | None = None
+    ) -> None: ...
     def set_window(self, traffic: str, window: float, user: int = 0) -> bool: ...
+
+@final
+class Window:
+    cwnd: int
+    ssthresh: float
+    @property
+    def mss(self) -> int: ...
+
+@final
+class Ack:
+    @property
+    def now(self) -> float: ...
+    @property
+    def acked(self) -> int: ...
+    @property
+    def rtt(self) -> float | None: ...
+    @property
+    def srtt(self) -> float: ...
+    @property
+    def min_rtt(self) -> float: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def round_ended(self) -> bool: ...
+    @property
+    def window_limited(self) -> bool: ...
+    @property
+    def delivery_rate(self) -> float | None: ...
+    @property
+    def app_limited(self) -> bool: ...
+
+@final
+class Packet:
+    @property
+    def number(self) -> int: ...
+    @property
+    def since(self) -> float: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def flow(self) -> int: ...
+    @property
+    def ecn_capable(self) -> bool: ...
+
+@final
+class Answer:
+    @property
+    def values(self) -> dict[str, Any]: ...
+    def report(self) -> str: ...
+    def _repr_html_(self) -> str: ...
+
+def agree(one: Results, other: Results) -> Answer: ...

@@ -1,11 +1,12 @@
-"""Runs an experiment by an executor: processes of this machine, Dask, or whatever else gives a ``concurrent.futures.Executor``.
+"""Runs an experiment by an executor: processes of this machine, Dask, Ray, or whatever else gives a ``concurrent.futures.Executor``.
 
     from distributed import Client
     results = trunkline.cluster.run(exp, Client("scheduler:8786").get_executor(), out="/shared/results")
+    results = trunkline.cluster.run(exp, trunkline.cluster.RayExecutor(), out="s3://bucket/results")
 
-The runs are cut into parts of some seconds. A worker makes a part and writes it into a directory of its own below ``out``, which all
-workers must see; only a few numbers travel. A part that is lost with its worker is made again, and what it had finished is not. At the
-end all parts are put together, to the byte as if one process had made them.
+The runs are cut into parts of some seconds. A worker makes a part and writes it below ``out``, a directory that all workers see or a place in
+an object store; only a few numbers travel. A part that is lost with its worker is made again. At the end all parts are put together, to the
+byte as if one process had made them.
 """
 
 from __future__ import annotations
@@ -13,21 +14,37 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future, as_completed
 from pathlib import Path
+from typing import Any
 
+from ._store import Store, is_store
 from ._trunkline import VERSION, Experiment, ExperimentError, Results, RunError
 
-__all__ = ["make_part", "run"]
+__all__ = ["RayExecutor", "make_part", "run", "run_parts"]
 
 #: Packets over links that a CPU simulates in ten seconds, about.
 WORK = 10e6
 
 
 def make_part(text: str, part: str, out: str) -> int:
-    """What a worker does: makes a part of an experiment's runs, or what is missing of it, on one CPU. Returns how many runs it has."""
-    return len(Experiment.parse(text).run(jobs=1, out=out, begin="resume", part=part))
+    """What a worker does: makes a part of an experiment's runs, or what is missing of it, on one CPU, into a directory or a place in a store.
+    Returns how many runs it has."""
+    experiment = Experiment.parse(text)
+    if not is_store(out):
+        return len(experiment.run(jobs=1, out=out, begin="resume", part=part))
+    address, name = out.rsplit("/", 1)
+    store = Store(address)
+    complete = store.complete(name)
+    if complete is not None:
+        return int(complete)
+    with tempfile.TemporaryDirectory(prefix="trunkline-part-") as directory:
+        runs = len(experiment.run(jobs=1, out=directory, part=part))
+        store.put(Path(directory), name, str(runs))
+    return runs
 
 
 def run(
@@ -39,27 +56,84 @@ def run(
     retries: int = 2,
     progress: Callable[[int, int], object] | None = None,
 ) -> Results:
-    """Runs an experiment by an executor; its results are in a directory of its id in ``out``.
+    """Runs an experiment by an executor; its results are in a directory of its id in ``out``, a directory or an address such as
+    ``s3://bucket/prefix`` (with the package obstore).
 
     ``parts``: how many there are; without it, so many that each takes about ten seconds. ``retries``: how often a part that failed is tried
     again. ``progress`` gets the parts that are done, and all of them. The same call goes on with what an interrupted one has left.
     Raises RunError if a part fails for good: it names the part, and what is finished is kept.
     """
+    place, name = _place(experiment, parts, out, ".parts-{}-{}")
+    made = _make(experiment, executor, f"{place}/{name}", parts, retries, progress)
+    if not is_store(place):
+        results = Results.merge([f"{place}/{name}/{part}" for part in made], place, begin="force")
+        shutil.rmtree(f"{place}/{name}", ignore_errors=True)
+        return results
+    with tempfile.TemporaryDirectory(prefix="trunkline-parts-") as directory:
+        local, store = Path(directory), Store(f"{place}/{name}")
+        for part in made:
+            store.get(str(part), local / str(part))
+        results = Results.merge([local / str(part) for part in made], local / "all")
+        Store(place).put(local / "all" / experiment.id, experiment.id, str(len(results)))
+        for part in made:
+            store.remove(str(part))
+    return results
+
+
+def run_parts(
+    experiment: Experiment,
+    executor: Executor,
+    out: str | os.PathLike[str],
+    *,
+    parts: int | None = None,
+    retries: int = 2,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[str]:
+    """The same, and nothing is put together: for a sweep whose results are larger than a machine's memory. Gives the place of each part, which
+    has `runs.parquet` and the other tables of a directory of results; programs for tables read them together."""
+    place, name = _place(experiment, parts, out, "{}-parts-{}")
+    made = _make(experiment, executor, f"{place}/{name}", parts, retries, progress)
+    return [f"{place}/{name}/{part}/{experiment.id}" for part in made]
+
+
+def _parts(experiment: Experiment, parts: int | None) -> int:
     runs = len(experiment.points()) * experiment.runs
     if parts is None:
         parts = min(runs, math.ceil(experiment.work() / WORK))
     if not 1 <= parts <= 1_000_000:
         raise ValueError(f"parts is {parts}; allowed: 1 to 1000000")
-    parts = min(parts, runs)
-    text = experiment.to_toml()
-    # What is left of another experiment, or of another version, is not gone on with.
-    name = hashlib.sha256(f"{VERSION}\n{parts}\n{text}".encode()).hexdigest()[:16]
-    place = Path(out) / f".parts-{experiment.id}-{name}"
+    return min(parts, runs)
+
+
+def _place(experiment: Experiment, parts: int | None, out: str | os.PathLike[str], name: str) -> tuple[str, str]:
+    """Where results are, and the name in there of what has the parts. What is left of another experiment, or of another version, is not gone on
+    with."""
+    identity = f"{VERSION}\n{_parts(experiment, parts)}\n{experiment.to_toml()}"
+    place = os.fspath(out).rstrip("/") or "/"
+    return place, name.format(experiment.id, hashlib.sha256(identity.encode()).hexdigest()[:16])
+
+
+def _make(
+    experiment: Experiment,
+    executor: Executor,
+    place: str,
+    parts: int | None,
+    retries: int,
+    progress: Callable[[int, int], object] | None,
+) -> range:
+    """Has all parts made, each below its number in a place."""
+    parts, text = _parts(experiment, parts), experiment.to_toml()
+    if is_store(place):
+        Store(place).complete("0")  # What is wrong with the place is said before anything is made.
     tries = dict.fromkeys(range(1, parts + 1), 0)
     waiting: dict[Future[int], int] = {}
 
     def submit(part: int) -> None:
-        waiting[executor.submit(make_part, text, f"{part}/{parts}", str(place / str(part)))] = part
+        try:
+            future = executor.submit(make_part, text, f"{part}/{parts}", f"{place}/{part}")
+        except Exception as error:
+            raise RunError(f"part {part}/{parts} cannot be given to the executor: {error}") from error
+        waiting[future] = part
 
     try:
         for part in tries:
@@ -84,13 +158,41 @@ def run(
     finally:
         for future in waiting:
             future.cancel()
-    results = Results.merge([place / str(part) for part in tries], out, begin="force")
-    _remove(place)
-    return results
+    return range(1, parts + 1)
 
 
-def _remove(place: Path) -> None:
-    """Removes parts that are in the results now."""
-    import shutil
+class RayExecutor(Executor):
+    """An executor whose calls are tasks of Ray, on the cluster that ``ray.init`` has joined. A task whose worker dies is tried again by
+    ``run``; one that is cancelled is ended."""
 
-    shutil.rmtree(place, ignore_errors=True)
+    def __init__(self, **options: Any) -> None:
+        """`options` are those of a task of Ray, such as `resources`."""
+        import ray
+
+        self._ray = ray
+        self._task = ray.remote(_call).options(**{"num_cpus": 1, "max_retries": 0, **options})
+        self._waiting: set[Future[Any]] = set()
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
+        reference = self._task.remote(function, args, keywords)
+        future: Future[Any] = reference.future()
+
+        def ended(future: Future[Any]) -> None:
+            self._waiting.discard(future)
+            if future.cancelled():
+                self._ray.cancel(reference, force=True)
+
+        self._waiting.add(future)
+        future.add_done_callback(ended)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        for future in list(self._waiting):
+            if cancel_futures:
+                future.cancel()
+            elif wait:
+                future.exception()
+
+
+def _call(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    return function(*args, **keywords)

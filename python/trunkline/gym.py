@@ -1,16 +1,17 @@
-"""An environment of Gymnasium in which an agent is the congestion control of one sender.
+"""Environments of Gymnasium: an agent is the congestion control of one sender, or sets the classes of a trunk.
 
-The sender is one flow of an experiment; everything else in its network (other flows with the algorithms of Linux, queues, trunks, links
-that vary) is as the experiment says, so an agent is compared with them where it was trained.
+Everything else in the network (other flows with the algorithms of Linux, queues, trunks, links that vary) is as the experiment says, so an
+agent is compared with them where it was trained.
 
     env = SenderEnv("dumbbell.toml", traffic="agent")
     env = gymnasium.make("trunkline/Sender-v0", experiment="dumbbell.toml", traffic="agent")
+    env = GatewayEnv("office.toml", trunk="site", weights=["web", "backup"], watch=["web.goodput"], reward=lambda seen: seen["web.goodput"])
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from ._trunkline import Experiment, Simulation
 
-__all__ = ["Observed", "SenderEnv", "power"]
+__all__ = ["GatewayEnv", "Observed", "SenderEnv", "power"]
 
 Observation = NDArray[np.float32]
 
@@ -148,4 +149,85 @@ class SenderEnv(gymnasium.Env[Observation, Observation]):
         )
 
 
+class GatewayEnv(gymnasium.Env[Observation, Observation]):
+    """The classes of one way of a trunk, whose weights and target delays an agent sets.
+
+    Observation (float32): the values of `watch`, in base units; 0 for one that is not there.
+    Action: for each class in `weights` its weight, from 0 (a weight of 1) to 1 (1000), and for each in `targets` its target delay, from 0
+    (the smallest) to 1 (the largest); both on a logarithmic scale.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(
+        self,
+        experiment: Experiment | str | os.PathLike[str],
+        trunk: str,
+        *,
+        watch: Sequence[str],
+        reward: Callable[[dict[str, float]], float],
+        weights: Sequence[str] = (),
+        targets: Mapping[str, tuple[float, float]] | None = None,
+        step: float = 0.5,
+        point: dict[str, str] | None = None,
+    ) -> None:
+        """`trunk`: its name, or with `.back` its other way. `watch`: names of series, as in docs/metrics.md. `reward`: of their values. `targets`:
+        for each class whose queue aims at a delay (`codel`, `fq-codel`, `pie`) the smallest and the largest, in seconds. `step`: seconds
+        between two actions. `point`: of the sweep, the first if none is said. An episode is as long as the experiment."""
+        if step <= 0.0:
+            raise ValueError(f"step is {step}; allowed: seconds above 0")
+        self._targets = dict(targets or {})
+        for name, (least, most) in self._targets.items():
+            if not 0.0 < least <= most:
+                raise ValueError(f"targets of {name} are {least} to {most}; allowed: seconds above 0, the smaller first")
+        self._weights = list(weights)
+        if not self._weights and not self._targets:
+            raise ValueError("there is nothing to set; allowed: classes in weights, in targets, or in both")
+        self._experiment = experiment if isinstance(experiment, Experiment) else Experiment.load(experiment)
+        self._experiment.check()
+        self._trunk, self._watch, self._reward = trunk, list(watch), reward
+        self._step, self._point, self._end = step, point, self._experiment.duration
+        self._simulation: Simulation | None = None
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (len(self._watch),), np.float32)
+        self.action_space = gymnasium.spaces.Box(0.0, 1.0, (len(self._weights) + len(self._targets),), np.float32)
+
+    @property
+    def simulation(self) -> Simulation:
+        """The run of this episode: to look at it, or to change its links."""
+        if self._simulation is None:
+            raise RuntimeError("there is no episode yet; call reset() first")
+        return self._simulation
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """A new run, a step after its start, with the classes of the experiment."""
+        super().reset(seed=seed)
+        number = int(self.np_random.integers(1 << 32))
+        self._simulation = Simulation(self._experiment, number, point=self._point, watch=self._watch)
+        self._simulation.run_for(self._step)
+        seen = self._look()
+        return self._observation(seen), {"time": self._simulation.now, "observed": seen}
+
+    def step(self, action: Observation) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Sets the classes and runs on for a step."""
+        simulation, parts = self.simulation, [min(max(float(part), 0.0), 1.0) for part in action]
+        for name, part in zip(self._weights, parts, strict=False):
+            simulation.set_class(self._trunk, name, weight=round(1000.0**part))
+        for (name, (least, most)), part in zip(self._targets.items(), parts[len(self._weights) :], strict=True):
+            simulation.set_class(self._trunk, name, target=least * (most / least) ** part)
+        simulation.run_for(self._step)
+        seen = self._look()
+        truncated = simulation.now >= self._end
+        return self._observation(seen), self._reward(seen), False, truncated, {"time": simulation.now, "observed": seen}
+
+    def _look(self) -> dict[str, float]:
+        values = (value or 0.0 for value in self.simulation.read())
+        return dict(zip(self._watch, values, strict=True))
+
+    def _observation(self, seen: dict[str, float]) -> Observation:
+        return np.array(list(seen.values()), np.float32)
+
+
 gymnasium.register(id="trunkline/Sender-v0", entry_point="trunkline.gym:SenderEnv")
+gymnasium.register(id="trunkline/Gateway-v0", entry_point="trunkline.gym:GatewayEnv")

@@ -12,6 +12,7 @@ use trunkline_lab::embedded;
 use trunkline_lab::results::Point;
 
 use crate::error::mistaken;
+use crate::explanation::{self, Answer, Extent};
 use crate::results::Results;
 use crate::run::{Wanted, run};
 use crate::value;
@@ -23,6 +24,21 @@ use crate::value;
 pub(crate) struct Experiment(pub(crate) Document);
 
 impl Experiment {
+    /// Who is told how far a run is: True is a bar, False nobody.
+    fn listener<'py>(
+        &self,
+        py: Python<'py>,
+        progress: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match progress {
+            Some(switch) if switch.is_instance_of::<PyBool>() => {
+                let bar = || py.import("trunkline._progress")?.getattr("Bar")?.call1((self.id(),));
+                switch.is_truthy()?.then(bar).transpose()
+            }
+            other => Ok(other),
+        }
+    }
+
     fn changed(
         &self,
         py: Python<'_>,
@@ -32,6 +48,11 @@ impl Experiment {
         change(&mut document).map_err(|mistakes| mistaken(py, &mistakes))?;
         Ok(Experiment(document))
     }
+}
+
+fn runs_at_a_time(jobs: Option<Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
+    let jobs = jobs.map(|jobs| value::number("jobs", &jobs, 1..=1024)).transpose()?;
+    Ok(jobs.map(|jobs| jobs as usize))
 }
 
 #[pymethods]
@@ -146,23 +167,39 @@ impl Experiment {
         part: Option<&str>,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Results> {
-        let progress = match progress {
-            Some(switch) if switch.is_instance_of::<PyBool>() => {
-                let shown = switch.is_truthy()?;
-                shown
-                    .then(|| py.import("trunkline._progress")?.getattr("Bar")?.call1((self.id(),)))
-                    .transpose()?
-            }
-            other => other,
-        };
-        let jobs = jobs.map(|jobs| value::number("jobs", &jobs, 1..=1024)).transpose()?;
         let part = part.map(str::parse).transpose().map_err(PyValueError::new_err::<String>)?;
-        run(
-            py,
-            &self.0,
-            &Wanted { jobs: jobs.map(|jobs| jobs as usize), out, begin: value::begin(begin)?, part },
-            progress.as_ref(),
-        )
+        let wanted = Wanted { jobs: runs_at_a_time(jobs)?, out, begin: value::begin(begin)?, part };
+        run(py, &self.0, &wanted, self.listener(py, progress)?.as_ref())
+    }
+
+    /// Runs it at settings of its `[unknown]`, what its paper leaves open, and says which values and claims of the paper follow from any of
+    /// them (`lab explain`). `settings`: at most so many; `least`: of an experiment of which all holds at one. `runs`: of each setting at each
+    /// point, at first. `seed`: of the settings. The others are those of `run`.
+    #[pyo3(signature = (*, settings = None, least = None, runs = None, seed = None, jobs = None, out = None, begin = "fresh", progress = None))]
+    fn explain(
+        &self,
+        py: Python<'_>,
+        settings: Option<Bound<'_, PyAny>>,
+        least: Option<Bound<'_, PyAny>>,
+        runs: Option<Bound<'_, PyAny>>,
+        seed: Option<Bound<'_, PyAny>>,
+        jobs: Option<Bound<'_, PyAny>>,
+        out: Option<PathBuf>,
+        begin: &str,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Answer> {
+        let number = |what, given: Option<Bound<'_, PyAny>>, allowed, default| {
+            given.map_or(Ok(default), |given| value::number(what, &given, allowed))
+        };
+        let settings = number("settings", settings, 4..=65_535, 64)? as u32;
+        let extent = Extent {
+            settings,
+            least: number("least", least, 4..=65_535, 32)?.min(settings.into()) as u32,
+            runs: number("runs", runs, 1..=10_000, 1)? as u32,
+            seed: number("seed", seed, 0..=u64::from(u32::MAX), 1)?,
+        };
+        let wanted = Wanted { jobs: runs_at_a_time(jobs)?, out, begin: value::begin(begin)?, part: None };
+        explanation::explain(py, &self.0, &extent, &wanted, self.listener(py, progress)?.as_ref())
     }
 
     /// The experiment as a file, with all that was set.

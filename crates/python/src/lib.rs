@@ -2,8 +2,10 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "arguments that Python gives are values")]
 
+mod custom;
 mod error;
 mod experiment;
+mod explanation;
 mod results;
 mod run;
 mod simulation;
@@ -15,9 +17,13 @@ mod _trunkline {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::custom::{Ack, Packet, Window};
+    #[pymodule_export]
     use super::error::{ExperimentError, RunError};
     #[pymodule_export]
     use super::experiment::Experiment;
+    #[pymodule_export]
+    use super::explanation::{Answer, agree};
     #[pymodule_export]
     use super::results::{Claim, Results};
     #[pymodule_export]

@@ -53,10 +53,22 @@ impl Results {
         Ok(Results { answers, tables, directory: Some(path.to_owned()), failures })
     }
 
+    pub(crate) const fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
     /// Their directory is one that nobody asked for, and goes.
     pub(crate) fn without_directory(self) -> Results {
         Results { directory: None, ..self }
     }
+}
+
+/// A page within that of a notebook.
+pub(crate) fn framed(page: &str) -> String {
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        "<iframe srcdoc=\"{page}\" sandbox=\"allow-scripts\" style=\"width:100%;height:40em;border:0\"></iframe>"
+    )
 }
 
 #[pymethods]
@@ -151,10 +163,7 @@ impl Results {
 
     /// The report, in a notebook.
     fn _repr_html_(&self) -> String {
-        let page = self.answers.page.replace('&', "&amp;").replace('"', "&quot;");
-        format!(
-            "<iframe srcdoc=\"{page}\" sandbox=\"allow-scripts\" style=\"width:100%;height:40em;border:0\"></iframe>"
-        )
+        framed(&self.answers.page)
     }
 
     /// A dict for each point, as a line of `results.jsonl`: `point`, `runs`, and by metric its `mean`, `median`, `ci95`, `min`, `max`.

@@ -1,6 +1,6 @@
 //! Running an experiment while Python does other things.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use trunkline_engine::Engine;
-use trunkline_lab::campaign::{self, Campaign, Options, RunPart, Study};
+use trunkline_lab::campaign::{self, Options, Progress, RunPart, Study};
 use trunkline_lab::document::Document;
 use trunkline_lab::store::Begin;
 
@@ -20,7 +20,7 @@ use crate::results::Results;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A directory that goes with this.
-struct Temporary(PathBuf);
+pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
     fn new() -> std::io::Result<Self> {
@@ -50,6 +50,33 @@ pub(crate) struct Wanted {
     pub(crate) part: Option<RunPart>,
 }
 
+impl Wanted {
+    /// Where the results are, and what removes them if nobody asked for a place.
+    pub(crate) fn place(&self) -> PyResult<(PathBuf, Option<Temporary>)> {
+        match &self.out {
+            Some(out) => Ok((out.clone(), None)),
+            None => match Temporary::new() {
+                Ok(made) => Ok((made.0.clone(), Some(made))),
+                Err(error) => {
+                    Err(PyOSError::new_err(format!("cannot make a directory for results: {error}")))
+                }
+            },
+        }
+    }
+
+    /// Runs at a time.
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+    }
+}
+
+pub(crate) fn stopped(place: &Path) -> PyErr {
+    RunError::new_err(format!(
+        "stopped; finished runs are kept in {}: begin=\"resume\" goes on",
+        place.display()
+    ))
+}
+
 pub(crate) fn run(
     py: Python<'_>,
     experiment: &Document,
@@ -58,23 +85,15 @@ pub(crate) fn run(
 ) -> PyResult<Results> {
     let study = Study::new(experiment).map_err(|mistakes| mistaken(py, &mistakes))?;
     let study = Study { part: wanted.part, ..study };
-    let temporary =
-        match &wanted.out {
-            Some(_) => None,
-            None => Some(Temporary::new().map_err(|error| {
-                PyOSError::new_err(format!("cannot make a directory for results: {error}"))
-            })?),
-        };
-    let made = temporary.as_ref().map(|made| made.0.clone());
-    let place = wanted.out.clone().or(made).unwrap_or_default();
-    let jobs = wanted.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let options = Options { engine: Engine::Sim, jobs, out: place.clone(), begin: wanted.begin };
-    let campaign = campaign(py, &study, &options, progress)?;
+    let (place, temporary) = wanted.place()?;
+    let options =
+        Options { engine: Engine::Sim, jobs: wanted.jobs(), out: place.clone(), begin: wanted.begin };
+    let campaign = on_other_threads(py, progress, |stop, tell| {
+        campaign::run(std::slice::from_ref(&study), &options, stop, |progress| tell(&progress))
+    })?
+    .map_err(|error| stored(&error))?;
     if campaign.interrupted {
-        return Err(RunError::new_err(format!(
-            "stopped; finished runs are kept in {}: begin=\"resume\" goes on",
-            place.display()
-        )));
+        return Err(stopped(&place));
     }
     let failures: Vec<String> = campaign.failures.iter().map(ToString::to_string).collect();
     if campaign.complete.is_empty() || (!failures.is_empty() && failures.len() == study.runs()) {
@@ -85,20 +104,19 @@ pub(crate) fn run(
     Ok(if temporary.is_some() { results.without_directory() } else { results })
 }
 
-/// Runs it on other threads. This one looks after signals, and calls back. What either raises ends the run.
-fn campaign(
+/// Runs something on other threads. This one looks after signals, and calls back with how far it is. What either raises ends the run.
+pub(crate) fn on_other_threads<T: Send>(
     py: Python<'_>,
-    study: &Study,
-    options: &Options,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Campaign> {
+    run: impl FnOnce(&AtomicBool, &dyn Fn(&Progress<'_>)) -> T + Send,
+) -> PyResult<T> {
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel::<Told>();
     let receiver = std::sync::Mutex::new(receiver);
     thread::scope(|scope| {
         let stop = &stop;
         let runner = scope.spawn(move || {
-            campaign::run(std::slice::from_ref(study), options, stop, |progress| {
+            run(stop, &|progress| {
                 let left = progress.left.map(|left| left.as_secs_f64());
                 // Whoever listened may have raised something.
                 let _ = sender.send((progress.done, progress.total, left));
@@ -121,13 +139,11 @@ fn campaign(
                 raised.get_or_insert(error);
             }
         }
-        let campaign = py.detach(|| runner.join());
-        if let Some(error) = raised {
-            return Err(error);
-        }
-        match campaign {
-            Ok(campaign) => campaign.map_err(|error| stored(&error)),
-            Err(_) => Err(RunError::new_err("the run's thread panicked (please report it)")),
+        let ran = py.detach(|| runner.join());
+        match (raised, ran) {
+            (Some(error), _) => Err(error),
+            (None, Ok(ran)) => Ok(ran),
+            (None, Err(_)) => Err(RunError::new_err("the run's thread panicked (please report it)")),
         }
     })
 }

@@ -1,15 +1,18 @@
 //! A run in steps.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use trunkline_engine::Session;
+use trunkline_engine::{EngineError, Session};
 use trunkline_lab::results::Point;
+use trunkline_queue::Value;
 use trunkline_units::{Rate, Time};
 
+use crate::custom::{self, Discipline, Failure};
 use crate::error::{failed, mistaken};
 use crate::experiment::Experiment;
 use crate::value;
@@ -17,11 +20,10 @@ use crate::value;
 /// What a file allows of a duration and of a rate (docs/experiments.md), bit/s.
 const MAX_TIME: Duration = Duration::from_secs(10_000_000);
 const MAX_RATE: f64 = 1e13;
+/// The largest weight of a class.
+const MAX_WEIGHT: u64 = 1000;
 /// A step longer than this, in simulated time, looks after signals in between.
 const STRIDE: Duration = Duration::from_secs(1);
-
-/// A run that goes on is ended by Python alone.
-static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// One run, in steps: look at it and change it in between. Times are seconds from the start of the run.
 #[pyclass(module = "trunkline")]
@@ -29,11 +31,23 @@ pub(crate) struct Simulation {
     /// Of a value that is not shared nobody waits for the lock.
     session: Mutex<Session>,
     duration: f64,
+    /// What its congestion controls and disciplines in Python have raised.
+    failure: Arc<Failure>,
 }
+
+/// What Python gives by name, such as a class.
+type ByName = BTreeMap<String, Py<PyAny>>;
 
 impl Simulation {
     fn session(&mut self) -> &mut Session {
         self.session.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&mut self, end: Duration) -> PyResult<()> {
+        let failure = Arc::clone(&self.failure);
+        let ran = self.session().run_until(end, failure.stop());
+        failure.check()?;
+        ran.map_err(|error| failed(&error))
     }
 }
 
@@ -41,14 +55,20 @@ impl Simulation {
 impl Simulation {
     /// Begins a run of a point of the sweep (the first, if none is said) with a seed (the experiment's, if none is said). `watch` has
     /// names of series, as in docs/metrics.md; `read` gives their values.
+    ///
+    /// `congestion_control`: by the name of a source over TCP, a class derived from `CongestionControl`, or what else gives one when it is
+    /// called with the bytes of a segment: its senders have that one in place of the experiment's. `queues`: by the name of a link (`wan`
+    /// there, `wan.back` back) what gives a `QueueDiscipline` when it is called: its queue has that one.
     #[new]
-    #[pyo3(signature = (experiment, seed = None, *, point = None, watch = Vec::new()))]
+    #[pyo3(signature = (experiment, seed = None, *, point = None, watch = Vec::new(), congestion_control = None, queues = None))]
     fn new(
         py: Python<'_>,
         experiment: &Experiment,
         seed: Option<Bound<'_, PyAny>>,
         point: Option<Point>,
         watch: Vec<String>,
+        congestion_control: Option<ByName>,
+        queues: Option<ByName>,
     ) -> PyResult<Simulation> {
         let planned = experiment.0.plan().map_err(|mistakes| mistaken(py, &mistakes))?;
         let wanted = |candidate: &Point| {
@@ -56,7 +76,7 @@ impl Simulation {
                 .as_ref()
                 .is_none_or(|point| point.iter().all(|(axis, value)| candidate.get(axis) == Some(value)))
         };
-        let Some(planned) = planned.into_iter().find(|planned| wanted(&planned.point)) else {
+        let Some(mut planned) = planned.into_iter().find(|planned| wanted(&planned.point)) else {
             let point = point.unwrap_or_default();
             let point: Vec<String> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
             return Err(PyKeyError::new_err(format!(
@@ -69,9 +89,23 @@ impl Simulation {
             Some(seed) => value::number("seed", &seed, 0..=u64::from(u32::MAX))?,
             None => experiment.0.experiment().seed,
         };
+        let failure = Arc::new(Failure::default());
+        for (traffic, make) in congestion_control.unwrap_or_default() {
+            let congestion = custom::congestion(py, make, Arc::clone(&failure))?;
+            if !planned.scenario.set_custom_congestion(&traffic, &congestion) {
+                let sources = planned.scenario.tcp_sources().collect::<Vec<_>>().join(", ");
+                return Err(PyKeyError::new_err(format!(
+                    "congestion_control: {traffic:?} is no traffic over TCP; allowed: {sources}"
+                )));
+            }
+        }
         let mut session = Session::new(planned.scenario, seed).map_err(|error| failed(&error))?;
+        for (link, make) in queues.unwrap_or_default() {
+            let rules = Discipline::new(py, &link, make.bind(py), Arc::clone(&failure))?;
+            session.set_custom_queue(&link, Box::new(rules)).map_err(|error| failed(&error))?;
+        }
         watch.iter().try_for_each(|name| session.watch(name)).map_err(|error| failed(&error))?;
-        Ok(Simulation { session: Mutex::new(session), duration })
+        Ok(Simulation { session: Mutex::new(session), duration, failure })
     }
 
     /// Now, in seconds.
@@ -101,17 +135,25 @@ impl Simulation {
                 self.now()
             )));
         }
-        let session = self.session();
-        if end.saturating_sub(session.now()) <= STRIDE {
+        if end.saturating_sub(self.session().now()) <= STRIDE {
             // To let go of the lock and take it again would cost more than a short step does.
-            return session.run_until(end, &NEVER).map_err(|error| failed(&error));
+            return self.run(end);
         }
-        while session.now() < end {
-            let next = (session.now() + STRIDE).min(end);
-            py.detach(|| session.run_until(next, &NEVER)).map_err(|error| failed(&error))?;
+        while self.session().now() < end {
+            let next = (self.session().now() + STRIDE).min(end);
+            py.detach(|| self.run(next))?;
             py.check_signals()?;
         }
         Ok(())
+    }
+
+    /// Runs to the end of the experiment, and gives its metrics (docs/metrics.md) as a run by `lab run` does. Of a run that has not begun.
+    fn measure(&mut self, py: Python<'_>) -> PyResult<IndexMap<String, f64>> {
+        let failure = Arc::clone(&self.failure);
+        let measured = py.detach(|| self.session().measure(failure.stop()));
+        failure.check()?;
+        py.check_signals()?;
+        measured.map(|outcome| outcome.metrics).map_err(|error| failed(&error))
     }
 
     /// Runs on for so many seconds.
@@ -152,6 +194,44 @@ impl Simulation {
         self.session().set_loss(link, loss).map_err(|error| failed(&error))
     }
 
+    /// Changes a class of a trunk in one direction (`office` there, `office.back` back), as a gateway's reload does: its weight, and the
+    /// delay that its queue aims at, in seconds, if its discipline has one (`codel`, `fq-codel`, `pie`).
+    #[pyo3(signature = (trunk, name, *, weight = None, target = None))]
+    fn set_class(
+        &mut self,
+        trunk: &str,
+        name: &str,
+        weight: Option<Bound<'_, PyAny>>,
+        target: Option<f64>,
+    ) -> PyResult<()> {
+        let weight = weight.map(|weight| value::number("weight", &weight, 1..=MAX_WEIGHT)).transpose()?;
+        let target = target.map(|target| seconds("target", target)).transpose()?;
+        let changed = self.session().change_class(trunk, name, |class| {
+            if let Some(weight) = weight {
+                class.share.weight = weight as u32;
+            }
+            let Some(target) = target else { return Ok(()) };
+            let description = class.queue.description();
+            let Some(parameter) = description.parameter("target") else {
+                return Err(Refused::Value(format!(
+                    "the discipline of class {name:?} is {}, which has no target; allowed: codel, fq-codel, pie",
+                    description.word
+                )));
+            };
+            if !parameter.set(&mut class.queue, Value::Time(target)) {
+                return Err(Refused::Value(format!("target is {target:?}; allowed: {}", parameter.range)));
+            }
+            match class.queue.conflict() {
+                None => Ok(()),
+                Some(conflict) => Err(Refused::Value(format!("{}; allowed: {}", conflict.problem, conflict.allowed))),
+            }
+        });
+        changed.map_err(|refused| match refused {
+            Refused::Engine(error) => failed(&error),
+            Refused::Value(what) => PyValueError::new_err(what),
+        })
+    }
+
     /// Sets the congestion window of a sender, in bytes, from now on in place of its congestion control. Whether it has a connection.
     #[pyo3(signature = (traffic, window, user = 0))]
     fn set_window(&mut self, traffic: &str, window: f64, user: u32) -> PyResult<bool> {
@@ -161,6 +241,18 @@ impl Simulation {
 
     fn __repr__(&mut self) -> String {
         format!("<trunkline.Simulation at {} s>", self.now())
+    }
+}
+
+/// Why a class is not changed.
+enum Refused {
+    Engine(EngineError),
+    Value(String),
+}
+
+impl From<EngineError> for Refused {
+    fn from(error: EngineError) -> Self {
+        Refused::Engine(error)
     }
 }
 
