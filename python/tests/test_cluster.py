@@ -3,6 +3,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import tempfile
 import time
 import urllib.request
@@ -212,3 +213,28 @@ def test_an_s3_that_refuses_is_said(many: tl.Experiment, bucket: str, monkeypatc
             cluster.run(many, executor, "s3://nobodys/x")
         with pytest.raises(tl.RunError, match="gopher://host/x"):
             cluster.run(many, executor, "gopher://host/x")
+
+
+def test_the_job_of_kubernetes_is_one_and_its_command_makes_a_part(
+    many: tl.Experiment, tmp_path: Path, program: str
+) -> None:
+    validate = pytest.importorskip("kubernetes_validate")
+    yaml = pytest.importorskip("yaml")
+    file = Path(os.environ.get("TRUNKLINE_ROOT", Path(__file__).parents[2]), "examples/cluster/kubernetes.yaml")
+    if not file.exists():
+        pytest.skip("lacks the repository around the package: TRUNKLINE_ROOT says where it is")
+    documents = list(yaml.safe_load_all(file.read_text()))
+    for document in documents:
+        validate.validate(document, validate.latest_version(), strict=True)
+    (container,) = documents[1]["spec"]["template"]["spec"]["containers"]
+    (line,) = container["args"]
+    # The paths of its volumes are here, and its twelve runs are two of each of six parts.
+    line = line.replace("/experiment/", f"{tmp_path}/").replace("/results/", f"{tmp_path}/results/").replace("/16", "/6")
+    (tmp_path / "exp.toml").write_text(many.to_toml())
+    (tmp_path / "trunkline").symlink_to(program)
+    for index in range(6):
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "JOB_COMPLETION_INDEX": str(index)}
+        subprocess.run([*container["command"], line], check=True, capture_output=True, env=environment)
+    parts = sorted((tmp_path / "results" / "parts").iterdir())
+    made = tl.Results.merge(parts, tmp_path / "all").points
+    assert [point["digest"] for point in made] == [point["digest"] for point in many.run().points]

@@ -43,14 +43,19 @@ def metric(results: Results, name: str, *, x: str | None = None, color: str | No
         raise KeyError(f"no run has the metric {name!r}")
     x = x or next(reversed(axes), None)
     factor, unit = _scaled(results.runs.units.get(name, "1"))
+    is_number = x is not None and axes[x] != ""
+    along_factor, along_unit = _scaled(axes[x] or "1") if x else (1.0, "")
+
+    def place(row: int) -> Any:
+        value = columns[f"point.{x}"][row] if x else ""
+        return value / along_factor if is_number and value is not None else value
+
     values = [
-        {"x": columns[f"point.{x}"][row] if x else "", "color": columns[f"point.{color}"][row] if color else "", "y": value / factor}
+        {"x": place(row), "color": columns[f"point.{color}"][row] if color else "", "y": value / factor}
         for row, value in enumerate(columns[name])
         if value is not None
     ]
-    is_number = x is not None and axes[x] != ""
-    # Values of an axis have few, known distances: a scale from 0 would hide them.
-    along = alt.X("x:Q" if is_number else "x:N", title=_title(x, axes[x] if axes[x] != "1" else "") if x else "")
+    along = alt.X("x:Q" if is_number else "x:N", title=_title(x, along_unit) if x else "")
     base = alt.Chart({"values": values}).encode(along)
     if color is not None:
         base = base.encode(alt.Color("color:N", title=color))
