@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import collections
+import os
+import signal
+import threading
+import time
 
 import pytest
 
@@ -154,7 +158,7 @@ def test_a_wrong_answer_ends_the_run(
     with pytest.raises(error, match=text):
         simulation.run_until(10.0)
     assert simulation.now < 10.0
-    with pytest.raises(tl.RunError, match="this run ended"):
+    with pytest.raises(tl.RunError, match="was ended by an exception"):
         simulation.run_until(10.0)
 
 
@@ -218,3 +222,14 @@ def test_what_a_method_raises_is_raised_by_the_run(dumbbell: tl.Experiment) -> N
     for given, wrong, text in unnamed:
         with pytest.raises(wrong, match=text):
             tl.Simulation(dumbbell, **given)  # type: ignore[arg-type]
+
+
+def test_ctrl_c_ends_a_measurement(dumbbell: tl.Experiment) -> None:
+    simulation = tl.Simulation(dumbbell.set("duration", "100000 s"))
+    began = time.monotonic()
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        simulation.measure()
+    assert time.monotonic() - began < 20
+    with pytest.raises(tl.RunError, match="was ended by an exception"):
+        simulation.run_for(1.0)

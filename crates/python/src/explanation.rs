@@ -1,5 +1,7 @@
 //! What a paper does not say, and how far two engines agree: answers as dicts, and as pages in a notebook.
 
+use std::sync::atomic::AtomicBool;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
@@ -79,8 +81,9 @@ pub(crate) fn explain(
     };
     let mut explained: Option<Explained> = None;
     let documents = std::slice::from_ref(experiment);
-    on_other_threads(py, progress, |stop, tell| {
-        explain::run(documents, &options, stop, |progress| tell(&progress), |one| explained = Some(one))
+    let stop = AtomicBool::new(false);
+    on_other_threads(py, &stop, progress, |tell| {
+        explain::run(documents, &options, &stop, |progress| tell(&progress), |one| explained = Some(one))
     })?
     .map_err(|error| match error {
         ExplainError::Mistakes(mistakes) => crate::error::mistaken(py, &mistakes),

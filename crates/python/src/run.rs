@@ -88,8 +88,9 @@ pub(crate) fn run(
     let (place, temporary) = wanted.place()?;
     let options =
         Options { engine: Engine::Sim, jobs: wanted.jobs(), out: place.clone(), begin: wanted.begin };
-    let campaign = on_other_threads(py, progress, |stop, tell| {
-        campaign::run(std::slice::from_ref(&study), &options, stop, |progress| tell(&progress))
+    let stop = AtomicBool::new(false);
+    let campaign = on_other_threads(py, &stop, progress, |tell| {
+        campaign::run(std::slice::from_ref(&study), &options, &stop, |progress| tell(&progress))
     })?
     .map_err(|error| stored(&error))?;
     if campaign.interrupted {
@@ -104,19 +105,18 @@ pub(crate) fn run(
     Ok(if temporary.is_some() { results.without_directory() } else { results })
 }
 
-/// Runs something on other threads. This one looks after signals, and calls back with how far it is. What either raises ends the run.
+/// Runs something on other threads. This one looks after signals, and calls back with how far it is. What either raises sets `stop`.
 pub(crate) fn on_other_threads<T: Send>(
     py: Python<'_>,
+    stop: &AtomicBool,
     progress: Option<&Bound<'_, PyAny>>,
-    run: impl FnOnce(&AtomicBool, &dyn Fn(&Progress<'_>)) -> T + Send,
+    run: impl FnOnce(&dyn Fn(&Progress<'_>)) -> T + Send,
 ) -> PyResult<T> {
-    let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel::<Told>();
     let receiver = std::sync::Mutex::new(receiver);
     thread::scope(|scope| {
-        let stop = &stop;
         let runner = scope.spawn(move || {
-            run(stop, &|progress| {
+            run(&|progress| {
                 let left = progress.left.map(|left| left.as_secs_f64());
                 // Whoever listened may have raised something.
                 let _ = sender.send((progress.done, progress.total, left));

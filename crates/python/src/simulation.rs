@@ -15,6 +15,7 @@ use trunkline_units::{Rate, Time};
 use crate::custom::{self, Discipline, Failure};
 use crate::error::{failed, mistaken};
 use crate::experiment::Experiment;
+use crate::run::on_other_threads;
 use crate::value;
 
 /// What a file allows of a duration and of a rate (docs/experiments.md), bit/s.
@@ -150,9 +151,9 @@ impl Simulation {
     /// Runs to the end of the experiment, and gives its metrics (docs/metrics.md) as a run by `lab run` does. Of a run that has not begun.
     fn measure(&mut self, py: Python<'_>) -> PyResult<IndexMap<String, f64>> {
         let failure = Arc::clone(&self.failure);
-        let measured = py.detach(|| self.session().measure(failure.stop()));
+        let session = self.session();
+        let measured = on_other_threads(py, failure.stop(), None, |_| session.measure(failure.stop()))?;
         failure.check()?;
-        py.check_signals()?;
         measured.map(|outcome| outcome.metrics).map_err(|error| failed(&error))
     }
 

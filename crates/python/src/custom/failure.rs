@@ -40,10 +40,6 @@ impl Failure {
             return Ok(());
         }
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Err(error.unwrap_or_else(|| {
-            crate::error::RunError::new_err(
-                "this run ended when a congestion control or a queue discipline raised an exception",
-            )
-        }))
+        Err(error.unwrap_or_else(|| crate::error::RunError::new_err("this run was ended by an exception")))
     }
 }
