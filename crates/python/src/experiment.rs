@@ -175,6 +175,7 @@ impl Experiment {
     /// Runs it at settings of its `[unknown]`, what its paper leaves open, and says which values and claims of the paper follow from any of
     /// them (`lab explain`). `settings`: at most so many; `least`: of an experiment of which all holds at one. `runs`: of each setting at each
     /// point, at first. `seed`: of the settings. The others are those of `run`.
+    #[expect(clippy::too_many_arguments, reason = "in Python they have names")]
     #[pyo3(signature = (*, settings = None, least = None, runs = None, seed = None, jobs = None, out = None, begin = "fresh", progress = None))]
     fn explain(
         &self,

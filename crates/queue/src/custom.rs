@@ -76,6 +76,7 @@ impl<T: Item> Custom<T> {
 
     #[cold]
     #[inline(never)]
+    #[expect(clippy::unused_self, reason = "as the built-in disciplines are asked")]
     pub(crate) fn control(&self) -> Control {
         Control::default()
     }
@@ -83,6 +84,7 @@ impl<T: Item> Custom<T> {
     /// The path behind the queue is not the rules' affair.
     #[cold]
     #[inline(never)]
+    #[expect(clippy::unused_self, reason = "as the built-in disciplines are told")]
     pub(crate) fn observe(&mut self, _: &Conditions) {}
 
     #[cold]
@@ -97,7 +99,9 @@ impl<T: Item> Custom<T> {
         F: Discard<T>,
     {
         let (waiting, dropped) = self.take_in(now, item, ledger.stats);
-        dropped.into_iter().for_each(|item| ledger.on_drop.discard(item, Self::REASON));
+        for item in dropped {
+            ledger.on_drop.discard(item, Self::REASON);
+        }
         waiting
     }
 
@@ -107,7 +111,9 @@ impl<T: Item> Custom<T> {
         F: Discard<T>,
     {
         let (next, dropped) = self.hand_out(now, ledger.stats);
-        dropped.into_iter().for_each(|item| ledger.on_drop.discard(item, Self::REASON));
+        for item in dropped {
+            ledger.on_drop.discard(item, Self::REASON);
+        }
         next
     }
 
