@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use crate::window::Window;
 use crate::{Ack, CongestionSignal};
 
 /// The window as an algorithm sees it, bytes. What it sets is brought into the bounds that hold for every algorithm: cwnd is one segment
@@ -80,22 +79,6 @@ impl fmt::Debug for CustomCongestion {
 impl PartialEq for CustomCongestion {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Window {
-    pub(crate) fn view(&self) -> CustomWindow {
-        CustomWindow { cwnd: self.cwnd, ssthresh: self.ssthresh, mss: self.mss }
-    }
-
-    /// Lets an algorithm change it.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn lend(&mut self, change: impl FnOnce(&mut CustomWindow)) {
-        let mut view = self.view();
-        change(&mut view);
-        self.set(view.cwnd);
-        self.ssthresh = view.ssthresh;
     }
 }
 
@@ -177,14 +160,5 @@ mod tests {
         }
         let copy = copy.expect("made in the middle");
         assert_ne!(copy.cwnd(), custom.cwnd());
-    }
-
-    #[test]
-    fn what_an_algorithm_sets_is_brought_into_bounds() {
-        let mut window = Window::new(20_000, 2000, 1000);
-        window.lend(|lent| (lent.cwnd, lent.ssthresh, lent.mss) = (0, 7000, 1));
-        assert_eq!((window.cwnd, window.ssthresh, window.mss), (1000, 7000, 1000));
-        window.lend(|lent| lent.cwnd = u32::MAX);
-        assert_eq!(window.cwnd, 1 << 30);
     }
 }

@@ -1,5 +1,7 @@
 //! The congestion window and ssthresh, on which every algorithm and every slow start works.
 
+use crate::custom::CustomWindow;
+
 /// The largest window that RFC 7323 can offer.
 const MAX_CWND: u32 = 1 << 30;
 
@@ -58,6 +60,20 @@ impl Window {
     pub(crate) fn forget_credit(&mut self) {
         self.credit = 0;
     }
+
+    pub(crate) fn view(&self) -> CustomWindow {
+        CustomWindow { cwnd: self.cwnd, ssthresh: self.ssthresh, mss: self.mss }
+    }
+
+    /// Lets an algorithm change it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lend(&mut self, change: impl FnOnce(&mut CustomWindow)) {
+        let mut view = self.view();
+        change(&mut view);
+        self.set(view.cwnd);
+        self.ssthresh = view.ssthresh;
+    }
 }
 
 /// `bytes` × `numerator` / 1024.
@@ -95,5 +111,14 @@ mod tests {
         assert_eq!(window.ssthresh, 2000);
         window.set_ssthresh(7999);
         assert_eq!(window.ssthresh, 7000);
+    }
+
+    #[test]
+    fn what_an_algorithm_sets_is_brought_into_bounds() {
+        let mut window = Window::new(20_000, 2000, 1000);
+        window.lend(|lent| (lent.cwnd, lent.ssthresh, lent.mss) = (0, 7000, 1));
+        assert_eq!((window.cwnd, window.ssthresh, window.mss), (1000, 7000, 1000));
+        window.lend(|lent| lent.cwnd = u32::MAX);
+        assert_eq!(window.cwnd, 1 << 30);
     }
 }
