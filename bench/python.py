@@ -93,10 +93,11 @@ def memory(runs: int) -> dict[str, float]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    tiny = {**LINE, "duration": "200 ms"}
+    rates = [f"{rate} Mbit/s" for rate in range(1, 11)]
+    tiny = {**LINE, "duration": "200 ms", "runs": runs // 10, "sweep": {"rate": {"paths": ["links.wan.rate"], "values": rates}}}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     with tempfile.TemporaryDirectory() as place, ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        took = seconds(lambda: tl.cluster.run_parts(tl.Experiment.from_dict({**tiny, "runs": runs}), pool, place, parts=32))
+        took = seconds(lambda: tl.cluster.run_parts(tl.Experiment.from_dict(tiny), pool, place, parts=32))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return {"sweep_runs": runs, "sweep_s": took, "client_mb": after - before}
 
