@@ -38,7 +38,7 @@ def test_what_a_paper_leaves_open_is_explained_as_on_the_command_line(
     assert answer._repr_html_().startswith("<iframe")
     file = tmp_path / "open.toml"
     file.write_text(open_question.to_toml())
-    command = [program, "lab", "explain", file, "--settings", "6", "--at-least", "4", "--out", tmp_path / "out", "--json"]
+    command: list[str | Path] = [program, "lab", "explain", file, "--settings", "6", "--at-least", "4", "--out", tmp_path / "out", "--json"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert answer.values == json.loads(printed.splitlines()[0])
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, final
@@ -107,7 +107,7 @@ class Results:
     def open(path: _Path) -> Results: ...
     @staticmethod
     def merge(
-        directories: list[_Path], out: _Path, *, begin: Literal["fresh", "resume", "force"] = "fresh"
+        directories: Sequence[_Path], out: _Path, *, begin: Literal["fresh", "resume", "force"] = "fresh"
     ) -> Results: ...
     @property
     def runs(self) -> Table: ...

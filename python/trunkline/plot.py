@@ -47,7 +47,7 @@ def metric(results: Results, name: str, *, x: str | None = None, color: str | No
     along_factor, along_unit = _scaled(axes[x] or "1") if x else (1.0, "")
 
     def place(row: int) -> Any:
-        value = columns[f"point.{x}"][row] if x else ""
+        value: Any = columns[f"point.{x}"][row] if x else ""
         return value / along_factor if is_number and value is not None else value
 
     values = [
