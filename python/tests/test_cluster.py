@@ -55,6 +55,17 @@ def test_parts_are_put_together_or_said_to_be_missing(many: tl.Experiment, tmp_p
         tl.Results.merge([tmp_path / "nothing"], tmp_path / "all")
 
 
+def test_an_experiment_takes_an_executor(many: tl.Experiment, tmp_path: Path) -> None:
+    told: list[tuple[int, int, float | None]] = []
+    with ThreadPoolExecutor(2) as executor:
+        results = many.run(executor=executor, out=tmp_path, progress=lambda *now: told.append(now))
+        assert results.points == many.run().points
+        assert told == [(1, 1, None)]
+        for wrong in ({}, {"out": tmp_path, "jobs": 2}, {"out": tmp_path, "part": "1/2"}, {"out": tmp_path, "begin": "force"}):
+            with pytest.raises(ValueError, match="with an executor out is needed"):
+                many.run(executor=executor, **wrong)  # type: ignore[arg-type]
+
+
 class Unreliable(ThreadPoolExecutor):
     """Loses the first `lost` tasks, as a worker that dies does."""
 
@@ -143,6 +154,19 @@ def test_dask_gives_the_same_with_a_worker_killed(
         results = cluster.run(many, Killing(client.get_executor()), tmp_path / "out", parts=6)
     assert Path(mark).exists()
     assert results.points == many.run().points
+
+
+def test_a_cluster_that_is_gone_is_said(many: tl.Experiment, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    made = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    )
+    client = distributed.Client(made)
+    executor = client.get_executor()
+    client.close()
+    made.close()
+    with pytest.raises(tl.RunError, match="part 1/2 cannot be given to the executor"):
+        cluster.run(many, executor, tmp_path, parts=2)
 
 
 def test_ray_gives_the_same(many: tl.Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,3 +125,26 @@ def test_arguments_that_make_no_sense(dumbbell: tl.Experiment, arguments: dict[s
 
 def test_progress_is_shown_without_a_terminal_too(dumbbell: tl.Experiment) -> None:
     assert len(dumbbell.set("runs", 1).run(progress=True)) == 2
+
+
+FULL = """
+import resource, signal, sys
+import trunkline as tl
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    tl.Experiment.load(sys.argv[1]).set("runs", 20).run(out=sys.argv[2])
+except tl.RunError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_is_full(file: Path, tmp_path: Path) -> None:
+    """As far as a file that may not grow is one."""
+    said = subprocess.run([sys.executable, "-c", FULL, file, tmp_path], check=True, capture_output=True, text=True).stdout
+    assert "runs.jsonl" in said and "File too large" in said, said
+    with pytest.raises(tl.RunError):
+        # What was written in half counts for nothing: it is gone on with.
+        tl.Experiment.load(file).set("runs", 20).run(out=tmp_path)
+    results = tl.Experiment.load(file).set("runs", 20).run(out=tmp_path, begin="resume")
+    assert results.points == tl.Experiment.load(file).set("runs", 20).run().points

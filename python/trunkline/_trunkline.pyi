@@ -1,4 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, final
@@ -66,6 +67,7 @@ class Experiment:
         begin: Literal["fresh", "resume", "force"] = "fresh",
         part: str | None = None,
         progress: bool | Callable[[int, int, float | None], object] | None = None,
+        executor: Executor | None = None,
     ) -> Results: ...
     def explain(
         self,

@@ -80,6 +80,16 @@ def run(
     return results
 
 
+def run_by(
+    experiment: Experiment,
+    executor: Executor,
+    out: str | os.PathLike[str],
+    progress: Callable[[int, int, float | None], object] | None,
+) -> Results:
+    """What ``Experiment.run`` does with an executor: ``progress`` gets parts in the place of runs."""
+    return run(experiment, executor, out, progress=progress and (lambda done, of: progress(done, of, None)))
+
+
 def run_parts(
     experiment: Experiment,
     executor: Executor,

@@ -156,20 +156,38 @@ impl Experiment {
     ///
     /// `part`: makes only this part of the runs, such as `3/16`, for processes that share the work; `Results.merge` puts parts together.
     ///
+    /// `executor`: a `concurrent.futures.Executor` that makes them, such as that of Dask's client, in the place of this process; `out` is then a
+    /// directory that all workers see, or an address of a store (`trunkline.cluster.run`, which has more arguments).
+    ///
     /// Raises `ExperimentError` with all that is wrong with the experiment, `RunError` if all runs failed or results cannot be written.
-    #[pyo3(signature = (*, jobs = None, out = None, begin = "fresh", part = None, progress = None))]
+    #[expect(clippy::too_many_arguments, reason = "in Python they have names")]
+    #[pyo3(signature = (*, jobs = None, out = None, begin = "fresh", part = None, progress = None, executor = None))]
     fn run(
         &self,
         py: Python<'_>,
         jobs: Option<Bound<'_, PyAny>>,
-        out: Option<PathBuf>,
+        out: Option<Bound<'_, PyAny>>,
         begin: &str,
         part: Option<&str>,
         progress: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Results> {
+        executor: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<Results>> {
+        let progress = self.listener(py, progress)?;
+        if let Some(executor) = executor {
+            let (Some(out), None, None, "fresh") = (out, jobs, part, begin) else {
+                return Err(PyValueError::new_err(
+                    "with an executor out is needed, and jobs, part and begin are not allowed: workers have a CPU each, and the same call \
+                     goes on with what an interrupted one has left",
+                ));
+            };
+            let arguments = (self.clone(), executor, out, progress);
+            let results = py.import("trunkline.cluster")?.call_method1("run_by", arguments)?;
+            return Ok(results.cast_into::<Results>()?.unbind());
+        }
         let part = part.map(str::parse).transpose().map_err(PyValueError::new_err::<String>)?;
+        let out = out.map(|out| out.extract()).transpose()?;
         let wanted = Wanted { jobs: runs_at_a_time(jobs)?, out, begin: value::begin(begin)?, part };
-        run(py, &self.0, &wanted, self.listener(py, progress)?.as_ref())
+        Py::new(py, run(py, &self.0, &wanted, progress.as_ref())?)
     }
 
     /// Runs it at settings of its `[unknown]`, what its paper leaves open, and says which values and claims of the paper follow from any of
