@@ -9,6 +9,7 @@ pub mod outcome;
 pub mod scenario;
 mod sim;
 pub mod site;
+#[cfg(feature = "testbed")]
 mod testbed;
 
 use std::io::Write;
@@ -18,11 +19,9 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use sim::session::Session;
+pub use sim::session::{OnItsWay, Session};
 use thiserror::Error;
 use trunkline_sim::SettingsError;
-pub use trunkline_testbed::kernel::release as kernel_release;
-pub use trunkline_testbed::tunnel::Adapter;
 
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
@@ -140,6 +139,29 @@ pub enum EngineError {
     Panicked(String),
 }
 
+impl EngineError {
+    #[cfg(not(feature = "testbed"))]
+    fn no_testbed() -> Self {
+        EngineError::Machine("this build has no testbed; allowed: the engine sim".to_owned())
+    }
+}
+
+/// The release of this machine's kernel; empty where there is no testbed.
+pub fn kernel_release() -> String {
+    #[cfg(feature = "testbed")]
+    return trunkline_testbed::kernel::release();
+    #[cfg(not(feature = "testbed"))]
+    String::new()
+}
+
+/// Other programs whose tunnels can stand in the place of a trunk, on the testbed.
+pub fn tunnel_programs() -> Vec<&'static str> {
+    #[cfg(feature = "testbed")]
+    return trunkline_testbed::tunnel::Adapter::names().collect();
+    #[cfg(not(feature = "testbed"))]
+    Vec::new()
+}
+
 /// Lets a panic of a run cost that run alone. What it was given is only read, and an outcome that was begun is dropped.
 pub fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Result<Outcome, EngineError> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
@@ -153,7 +175,10 @@ pub fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Result<Out
 pub fn check(engine: &Engine, scenario: &Scenario) -> Result<(), EngineError> {
     match engine {
         Engine::Sim => sim::check(scenario),
+        #[cfg(feature = "testbed")]
         Engine::Testbed { .. } => testbed::check(scenario),
+        #[cfg(not(feature = "testbed"))]
+        Engine::Testbed { .. } => Err(EngineError::no_testbed()),
     }
 }
 
@@ -206,6 +231,9 @@ pub fn run_watched(
 ) -> Result<Outcome, EngineError> {
     match engine {
         Engine::Sim => sim::run(scenario, seed, control),
+        #[cfg(not(feature = "testbed"))]
+        Engine::Testbed { .. } => Err(EngineError::no_testbed()),
+        #[cfg(feature = "testbed")]
         Engine::Testbed { program, attempts } => {
             testbed::run(scenario, seed, (program.as_deref(), *attempts), control)
         }

@@ -146,7 +146,7 @@ pub struct Tunnel {
     pub gateways: [usize; 2],
     /// Nodes behind each.
     pub sites: [Vec<usize>; 2],
-    /// Name of the program's [adapter](crate::Adapter).
+    /// Name of the [program](crate::tunnel_programs).
     pub program: String,
 }
 

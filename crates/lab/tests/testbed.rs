@@ -324,7 +324,7 @@ fn a_tunnel_of_another_program_is_refused_by_the_simulator_and_where_it_is_not_i
     };
     let why = "trunks.edge.program is \"wireguard-go\"; allowed on this engine: none (other programs need a kernel)";
     assert_eq!(refused(&Engine::Sim), Err(why.to_owned()));
-    let adapter = trunkline_engine::Adapter::named("wireguard-go").expect("known");
+    let adapter = trunkline_testbed::tunnel::Adapter::named("wireguard-go").expect("known");
     match (refused(&TESTBED), adapter.missing().as_slice()) {
         (outcome, []) => assert_eq!(outcome, Ok(())),
         (outcome, missing) => {

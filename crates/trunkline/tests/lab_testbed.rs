@@ -245,7 +245,7 @@ fn another_programs_tunnel_carries_the_traffic_in_a_trunks_place() {
     let before = directories();
     let directory = Directory::new();
     for program in ["openvpn-udp", "openvpn-tcp", "wireguard-go"] {
-        let adapter = trunkline_engine::Adapter::named(program).expect("known");
+        let adapter = trunkline_testbed::tunnel::Adapter::named(program).expect("known");
         let missing = adapter.missing();
         if !missing.is_empty() {
             eprintln!("SKIPPED {test}, {program}: {} not installed", missing.join(", "));

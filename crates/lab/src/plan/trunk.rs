@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use trunkline_engine::Adapter;
 use trunkline_engine::scenario::{Trunk, Tunnel};
+use trunkline_engine::tunnel_programs;
 use trunkline_schema::{At, Classes, Encryption, LanesSpec, Resolver, RuleSpec, check_reserved};
 use trunkline_sim::{LaneSocket, NodeId, TrunkSettings};
 use trunkline_trunk::{CongestionControl, LaneGroup, Transport, TrunkPlan};
@@ -83,9 +83,10 @@ fn tunnel(
     at: &At<'_>,
     (name, spec, program): (&str, &TrunkSpec, &str),
 ) -> Option<Tunnel> {
-    let is_known = Adapter::named(program).is_some();
+    let known = tunnel_programs();
+    let is_known = known.contains(&program);
     if !is_known {
-        at.key("program").report(format!("is {program:?}"), keys::listed(Adapter::names()));
+        at.key("program").report(format!("is {program:?}"), keys::listed(known));
     }
     let of_ours = [
         ("family", spec.family.is_some()),

@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use indexmap::{IndexMap, IndexSet};
+#[cfg(feature = "tables")]
+use indexmap::IndexMap;
+use indexmap::IndexSet;
 use trunkline_engine::catalogue::{self, Unit};
 
 use crate::results::Run;
@@ -56,6 +58,7 @@ impl Table {
     }
 
     /// By column, what its numbers are in.
+    #[cfg(feature = "tables")]
     pub(super) fn units(&self) -> IndexMap<&str, &'static str> {
         self.columns().iter().filter_map(|column| Some((column.name.as_str(), column.unit?))).collect()
     }

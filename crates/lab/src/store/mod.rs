@@ -15,6 +15,7 @@
 //! one to resume knows that it is half written. All other files are written beside their place and then put there. Whoever
 //! writes holds a lock on the directory.
 
+#[cfg(feature = "tables")]
 mod arrow;
 mod columns;
 mod error;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "tables")]
 pub use arrow::{Batches, Tables};
 pub use error::StoreError;
 pub use format::Format;

@@ -1,7 +1,9 @@
 //! The formats of tables.
 
+#[cfg(feature = "tables")]
 mod to_arrow;
 mod to_csv;
+#[cfg(feature = "tables")]
 mod to_parquet;
 
 use std::fmt;
@@ -13,6 +15,7 @@ use super::StoreError;
 use super::columns::Table;
 
 /// The key of a file's metadata under which the units are: a JSON object of columns and what they are in.
+#[cfg(feature = "tables")]
 pub(super) const UNITS: &str = "units";
 
 /// The format of a file with a table.
@@ -39,9 +42,13 @@ impl Format {
     /// A table as a file of it.
     pub(super) fn encode(self, table: &Table) -> Result<Vec<u8>, StoreError> {
         let encoded = match self {
-            Format::Parquet => to_parquet::encode(table).map_err(io::Error::other),
             Format::Csv => to_csv::encode(table),
+            #[cfg(feature = "tables")]
+            Format::Parquet => to_parquet::encode(table).map_err(io::Error::other),
+            #[cfg(feature = "tables")]
             Format::Arrow => to_arrow::encode(table).map_err(io::Error::other),
+            #[cfg(not(feature = "tables"))]
+            Format::Parquet | Format::Arrow => Err(io::Error::other("this build has no such tables")),
         };
         encoded.map_err(|error| StoreError::io("make", Path::new(table.name), error))
     }
@@ -64,6 +71,7 @@ impl FromStr for Format {
 }
 
 /// The units of a table's columns, as a file's metadata has them.
+#[cfg(feature = "tables")]
 pub(super) fn units(table: &Table) -> String {
     // Texts as keys and values: there is nothing in it that JSON does not know.
     serde_json::to_string(&table.units()).unwrap_or_default()
