@@ -162,6 +162,11 @@ impl<T: Payload> Link<T> {
         self.pipe.upcoming(ahead)
     }
 
+    /// Packets that it has begun to send, with the times at which they arrive, in any order.
+    pub fn packets(&self) -> impl Iterator<Item = (Instant, &T)> {
+        self.pipe.all()
+    }
+
     /// Packets between its serialiser and its far end.
     pub fn in_flight(&self) -> usize {
         self.pipe.len()

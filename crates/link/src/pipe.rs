@@ -114,6 +114,16 @@ impl<T> Pipe<T> {
         }
     }
 
+    /// All of them, with the times at which they arrive, in any order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Instant, &T)> {
+        let (in_order, any_order) = match self {
+            Pipe::InOrder(packets) => (Some(packets), None),
+            Pipe::AnyOrder(packets, _) => (None, Some(packets)),
+        };
+        let in_order = in_order.into_iter().flatten().map(|(at, packet)| (*at, packet));
+        in_order.chain(any_order.into_iter().flatten().map(|one| (one.at, &one.packet)))
+    }
+
     pub(crate) fn len(&self) -> usize {
         match self {
             Pipe::InOrder(packets) => packets.len(),

@@ -17,6 +17,17 @@ use crate::scenario::Scenario;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
+/// A packet on a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OnItsWay {
+    /// Which part of the link's delay is behind it, up to 1; below 0 while it is being sent.
+    pub progress: f64,
+    /// Places of the nodes that it is from and to.
+    pub ends: [usize; 2],
+    /// Its length.
+    pub bytes: u32,
+}
+
 /// A run in steps. As long as its owner only looks, what happens is what happens in a run in one go, to the bit.
 pub struct Session {
     scenario: Scenario,
@@ -97,6 +108,26 @@ impl Session {
             });
         }
         measure(&self.scenario, &mut Run { built: &mut self.built, stop }, &|_| ())
+    }
+
+    /// The packets that are on one way of a link, in any order.
+    ///
+    /// # Errors
+    /// There is no such link.
+    pub fn packets(&self, link: &str) -> Result<Vec<OnItsWay>, EngineError> {
+        let (place, side) = self.link(link)?;
+        let link = self.built.network.link_state(self.built.links[place][side]);
+        let (now, delay) = (self.built.network.now(), link.delay().as_secs_f64());
+        let place = |node| self.built.nodes.iter().position(|known| *known == node);
+        let seen = |(at, packet): (Instant, &trunkline_sim::Packet)| {
+            let left = at.saturating_since(now).as_secs_f64();
+            Some(OnItsWay {
+                progress: if delay > 0.0 { 1.0 - left / delay } else { 1.0 },
+                ends: [place(packet.source())?, place(packet.destination())?],
+                bytes: packet.length(),
+            })
+        };
+        Ok(link.packets().filter_map(seen).collect())
     }
 
     /// A fingerprint of all that has happened.

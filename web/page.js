@@ -1,0 +1,333 @@
+// The page: two runs of one network side by side, drawn as they go.
+
+import uPlot from "uplot";
+
+import { Network } from "./network.js";
+import { CHOICES, PRESETS, SETTINGS, defaults, experiment } from "./scenario.js";
+import { Simulation, compile } from "./simulation.js";
+
+/** A frame computes for so long at most, ms; a slower machine runs slower, and does not stutter. */
+const BUDGET = 12;
+/** Of the charts: the time between two points and the time they show, s. */
+const EVERY = 0.1;
+const SHOWN = 30;
+
+const at = (id) => document.getElementById(id);
+const settings = defaults();
+let module = null;
+let panels = [];
+let own = null;
+let plots = [];
+let isRunning = true;
+let time = 0;
+let drawn = 0;
+let told = -Infinity;
+
+/** One of the two runs. */
+class Panel {
+  constructor(title, simulation, canvas) {
+    Object.assign(this, { title, simulation, canvas, network: new Network(simulation.described) });
+    this.last = { time: 0, values: {} };
+    this.sampled = [];
+  }
+
+  /** The values that it watches, by name. */
+  static watched(described) {
+    const ways = (name) => [name, `${name}.back`];
+    const links = described.links.flatMap(({ name }) => ways(name));
+    const classes = described.trunks.flatMap(({ name, classes }) => ways(name).flatMap((way) => classes.map((each) => `${way}.${each}`)));
+    const groups = [...new Set(described.traffic.map(({ group }) => group))].map((group) => `${group}.goodput`);
+    const queues = [...links, ...classes].flatMap((name) => [`${name}.queue.packets`, `${name}.drops`]);
+    return [...queues, ...groups];
+  }
+
+  sample() {
+    const { simulation } = this;
+    const values = simulation.read();
+    this.last = { time: simulation.now, values: Object.fromEntries(this.names.map((name, place) => [name, values[place]])) };
+    this.sampled.push(this.last);
+    if (this.sampled.length > SHOWN / EVERY) this.sampled.shift();
+  }
+
+  runUntil(until) {
+    const end = performance.now() + BUDGET / panels.length;
+    while (this.simulation.now < until) {
+      const next = Math.min(until, this.last.time + EVERY, this.simulation.now + 0.02);
+      this.simulation.runUntil(next);
+      if (next >= this.last.time + EVERY - 1e-9) this.sample();
+      if (performance.now() > end) return;
+    }
+  }
+}
+
+async function open(title, text) {
+  const first = await Simulation.open(module, text);
+  const names = Panel.watched(first.described);
+  const simulation = await Simulation.open(module, text, { watch: names });
+  const figure = document.createElement("figure");
+  const heading = document.createElement("h2");
+  heading.textContent = title;
+  const canvas = document.createElement("canvas");
+  canvas.className = "network";
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${title}: packets and queues; the text below says the same in numbers`);
+  figure.append(heading, canvas);
+  at("networks").append(figure);
+  const panel = new Panel(title, simulation, canvas);
+  panel.names = names;
+  return panel;
+}
+
+/** Begins both runs anew. */
+async function begin() {
+  at("wrong").hidden = true;
+  at("networks").replaceChildren();
+  panels = [];
+  try {
+    panels = own
+      ? [await open(own.name, own.text)]
+      : [await open("Without a trunk", experiment(settings, { trunk: false })), await open("With a trunk", experiment(settings, { trunk: true }))];
+  } catch (error) {
+    at("wrong").textContent = error.message;
+    at("wrong").hidden = false;
+  }
+  time = 0;
+  draw();
+  chart();
+}
+
+/** The names of the queues in the core and at the edge, and of the groups. */
+function subjects(panel) {
+  const { links, trunks, traffic } = panel.simulation.described;
+  const gateways = new Set(trunks.flatMap(({ gateways }) => gateways));
+  const core = links.filter(({ ends }) => !ends.every((end) => gateways.has(end))).map(({ name }) => `${name}.queue.packets`);
+  const edge = trunks.flatMap(({ name, classes }) => classes.map((each) => `${name}.${each}.queue.packets`));
+  return { core, edge, groups: [...new Set(traffic.map(({ group }) => group))] };
+}
+
+const mean = (values) => (values.length > 0 ? values.reduce((total, value) => total + value, 0) / values.length : null);
+const sum = (values, names) => names.reduce((total, name) => total + (values[name] || 0), 0);
+
+function chart() {
+  for (const plot of plots) plot.destroy();
+  at("charts").replaceChildren();
+  if (panels.length === 0) return;
+  const style = getComputedStyle(document.documentElement);
+  const axis = { stroke: style.getPropertyValue("--faint"), grid: { stroke: style.getPropertyValue("--line"), width: 0.5 } };
+  const make = (title, series) => {
+    const width = Math.max(280, Math.min(560, at("charts").clientWidth / (at("charts").clientWidth > 820 ? 2 : 1) - 16));
+    const options = {
+      title, width, height: 220, cursor: { drag: { x: false, y: false } },
+      scales: { x: { time: false } },
+      axes: [{ ...axis, label: "time, s" }, { ...axis, size: 60 }],
+      series: [{ label: "s" }, ...series.map(({ label, color, dash }) => ({ label, stroke: color, dash, width: 2, value: (_, value) => (value == null ? "" : value.toFixed(1)) }))],
+    };
+    const plot = new uPlot(options, [[], ...series.map(() => [])], at("charts"));
+    plot.of = series;
+    plots.push(plot);
+  };
+  plots = [];
+  const queue = style.getPropertyValue("--queue"), lane = style.getPropertyValue("--accent");
+  const queues = [], rates = [];
+  for (const [place, panel] of panels.entries()) {
+    const { core, edge, groups } = subjects(panel);
+    const dash = place === 0 && panels.length > 1 ? [5, 4] : undefined;
+    const name = panels.length > 1 ? `, ${panel.title.toLowerCase()}` : "";
+    queues.push({ panel, label: `in the core${name}`, color: queue, dash, of: (values) => sum(values, core) });
+    if (edge.length > 0) queues.push({ panel, label: `at the edge${name}`, color: lane, of: (values) => sum(values, edge) });
+    for (const group of groups) {
+      rates.push({ panel, label: `${group}${name}`, color: panel.network.color(group), dash, over: 1 / EVERY, of: (values) => (values[`${group}.goodput`] || 0) / 1e6 });
+    }
+  }
+  make("Packets that wait", queues);
+  make("Goodput over a second, Mbit/s", rates);
+  redraw();
+  legend();
+}
+
+/** What the colours are. */
+function legend() {
+  const [panel] = panels;
+  const entry = (text, color) => {
+    const span = document.createElement("span");
+    span.textContent = text;
+    span.style.setProperty("--of", color);
+    return span;
+  };
+  const groups = panel ? panel.network.groups.map((group) => entry(group, panel.network.color(group))) : [];
+  const rest = [entry("lanes of the trunk", "var(--lane)"), entry("packets that wait in the core", "var(--queue)"), entry("at the edge, by class", "var(--accent)")];
+  at("legend").replaceChildren(...groups, ...rest);
+}
+
+function redraw() {
+  for (const plot of plots) {
+    const times = (panels[0]?.sampled ?? []).map(({ time }) => time);
+    const line = ({ panel, of, over = 1 }) => {
+      const values = panel.sampled.map(({ values }) => of(values));
+      return times.map((_, row) => mean(values.slice(Math.max(row + 1 - over, 0), row + 1)));
+    };
+    plot.setData([times, ...plot.of.map(line)]);
+  }
+}
+
+/** What there is to see, in words. */
+function tell() {
+  const one = (panel) => {
+    const { core, edge, groups } = subjects(panel);
+    const { values } = panel.last;
+    const lately = (group) => mean(panel.sampled.slice(-1 / EVERY).map((sample) => sample.values[`${group}.goodput`] || 0)) || 0;
+    const rates = groups.map((group) => `${group} ${(lately(group) / 1e6).toFixed(2)} Mbit/s`).join(", ");
+    const waiting = edge.length > 0 ? `${sum(values, core)} packets wait in the core and ${sum(values, edge)} at the edge` : `${sum(values, core)} packets wait in the core`;
+    return `${panel.title}, after ${panel.simulation.now.toFixed(1)} s: ${waiting}; ${rates}.`;
+  };
+  at("told").textContent = panels.map(one).join(" ");
+}
+
+function draw() {
+  for (const panel of panels) panel.network.draw(panel.canvas, panel.simulation, panel.last.values);
+}
+
+function advance(seconds) {
+  time = Math.min(time + seconds, Math.min(...panels.map(({ simulation }) => simulation.described.duration)));
+  for (const panel of panels) panel.runUntil(time);
+  // Both go on from where the slower one is.
+  time = Math.min(...panels.map(({ simulation }) => simulation.now));
+}
+
+let before = null;
+/** For whoever looks from the console, and for the tests. */
+window.trunkline = { frames: 0, panels: () => panels, text: (trunk) => experiment(settings, { trunk }) };
+
+function frame(now) {
+  const passed = before === null ? 0 : Math.min((now - before) / 1000, 0.1);
+  before = now;
+  if (isRunning && panels.length > 0) {
+    try {
+      advance(passed * Number(at("speed").value));
+      draw();
+      window.trunkline.frames += 1;
+      if (now - drawn > 500) {
+        redraw();
+        drawn = now;
+      }
+      if (now - told > 2000) {
+        tell();
+        told = now;
+      }
+    } catch (error) {
+      isRunning = false;
+      at("wrong").textContent = error.message;
+      at("wrong").hidden = false;
+    }
+  }
+  requestAnimationFrame(frame);
+}
+
+// ---------------------------------------------------------------- controls
+
+function keep() {
+  const changed = Object.entries(settings).filter(([name, value]) => defaults()[name] !== value);
+  history.replaceState(null, "", changed.length > 0 ? `#${new URLSearchParams(changed)}` : location.pathname);
+}
+
+function restore() {
+  for (const [name, given] of new URLSearchParams(location.hash.slice(1))) {
+    const range = SETTINGS[name];
+    const value = Number(given);
+    if (range && value >= range.min && value <= range.max) settings[name] = value;
+    if (CHOICES[name]?.options.includes(given)) settings[name] = given;
+  }
+}
+
+function show() {
+  for (const [name, { unit }] of Object.entries(SETTINGS)) {
+    at(`set-${name}`).value = settings[name];
+    at(`shown-${name}`).textContent = `${settings[name]} ${unit}`;
+  }
+  for (const name of Object.keys(CHOICES)) at(`set-${name}`).value = settings[name];
+}
+
+function change(name, value) {
+  own = null;
+  settings[name] = value;
+  show();
+  keep();
+  const live = SETTINGS[name]?.live;
+  if (!live || panels.length !== 2) return begin();
+  const scale = { rate: 1e6, delay: 1e-3, loss: 1e-2 }[live];
+  for (const { simulation } of panels) for (const way of ["wan", "wan.back"]) simulation.setLink(way, { [live]: value * scale });
+  return undefined;
+}
+
+function build() {
+  for (const [name, { min, max, step, label }] of Object.entries(SETTINGS)) {
+    const row = document.createElement("label");
+    row.append(label, Object.assign(document.createElement("output"), { id: `shown-${name}` }));
+    const slider = Object.assign(document.createElement("input"), { type: "range", id: `set-${name}`, min, max, step });
+    const event = SETTINGS[name].live ? "input" : "change";
+    slider.addEventListener(event, () => change(name, Number(slider.value)));
+    row.append(slider);
+    at("controls").append(row);
+  }
+  for (const [name, { options, label }] of Object.entries(CHOICES)) {
+    const row = document.createElement("label");
+    const select = Object.assign(document.createElement("select"), { id: `set-${name}` });
+    for (const option of options) select.append(new Option(option, option));
+    select.addEventListener("change", () => change(name, select.value));
+    row.append(label, select);
+    at("controls").append(row);
+  }
+  for (const [name, { title }] of Object.entries(PRESETS)) at("preset").append(new Option(title, name));
+  at("preset").addEventListener("change", () => {
+    const { set, look } = PRESETS[at("preset").value];
+    own = null;
+    Object.assign(settings, defaults(), set);
+    at("look").textContent = look;
+    show();
+    keep();
+    begin();
+  });
+  at("play").addEventListener("click", () => {
+    isRunning = !isRunning;
+    at("play").textContent = isRunning ? "Pause" : "Go on";
+    at("play").setAttribute("aria-pressed", String(isRunning));
+  });
+  at("step").addEventListener("click", () => {
+    if (isRunning) at("play").click();
+    advance(0.1);
+    draw();
+    redraw();
+    tell();
+  });
+  at("again").addEventListener("click", begin);
+  const take = async (file) => {
+    own = { name: file.name, text: await file.text() };
+    at("look").textContent = "";
+    begin();
+  };
+  at("file").addEventListener("change", () => at("file").files[0] && take(at("file").files[0]));
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.files[0]) take(event.dataTransfer.files[0]);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", chart);
+  addEventListener("resize", chart);
+}
+
+/** Begins, with the module's bytes. */
+export async function start(bytes) {
+  build();
+  Object.assign(settings, PRESETS.backups.set);
+  at("look").textContent = PRESETS.backups.look;
+  if (location.hash.length > 1) {
+    Object.assign(settings, defaults());
+    at("look").textContent = "";
+  }
+  restore();
+  show();
+  module = await compile(bytes);
+  await begin();
+  requestAnimationFrame(frame);
+  document.documentElement.dataset.ready = "yes";
+}

@@ -1,0 +1,132 @@
+// The page in a browser. `node --test`, with TRUNKLINE (the program), TRUNKLINE_PAGE (what build.mjs made) and BROWSER (Chromium or Firefox).
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import axe from "axe-core";
+import puppeteer from "puppeteer-core";
+
+const { TRUNKLINE, TRUNKLINE_PAGE, BROWSER } = process.env;
+const isFirefox = BROWSER.includes("firefox");
+const scratch = mkdtempSync(join(tmpdir(), "trunkline-page-"));
+const errors = [];
+let browser, page;
+
+before(async () => {
+  const args = isFirefox ? [] : ["--no-sandbox", "--disable-gpu"];
+  browser = await puppeteer.launch({ executablePath: BROWSER, browser: isFirefox ? "firefox" : "chrome", args, userDataDir: join(scratch, "profile") });
+  page = await browser.newPage();
+  page.on("pageerror", (error) => errors.push(error.message));
+  await page.setViewport({ width: 1280, height: 900 });
+  await page.goto(`file://${TRUNKLINE_PAGE}`);
+  await page.waitForSelector("html[data-ready=yes]", { timeout: 30_000 });
+});
+
+after(async () => {
+  await browser?.close();
+  rmSync(scratch, { recursive: true, force: true });
+});
+
+const now = () => page.evaluate(() => window.trunkline.panels().map(({ simulation }) => simulation.now));
+
+test("it moves, and says in words what it draws", async () => {
+  const start = await now();
+  await sleep(3000);
+  const later = await now();
+  assert.equal(later.length, 2);
+  later.forEach((time, place) => assert.ok(time > start[place] + 0.5, `${start} ${later}`));
+  const told = await page.$eval("#told", (element) => element.textContent);
+  assert.match(told, /Without a trunk, after .* packets wait in the core; backup .* With a trunk, .* at the edge/);
+  const drawn = await page.$eval("canvas.network", (canvas) => new Set(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data).size);
+  assert.ok(drawn > 20, "something is drawn");
+});
+
+test("its numbers are the program's", async () => {
+  await page.click("#play");
+  for (const [place, trunk] of [[0, false], [1, true]]) {
+    const [until, digest, text] = await page.evaluate((place, trunk) => {
+      const { simulation } = window.trunkline.panels()[place];
+      const until = Math.ceil(simulation.now);
+      simulation.runUntil(until);
+      return [until, simulation.digest(), window.trunkline.text(trunk)];
+    }, place, trunk);
+    writeFileSync(join(scratch, "page.toml"), text.replace("10000 s", `${until} s`));
+    const out = join(scratch, `out-${place}`);
+    execFileSync(TRUNKLINE, ["lab", "run", join(scratch, "page.toml"), "--set", "runs=1", "--out", out]);
+    const [run] = readFileSync(join(out, "page", "runs.jsonl"), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+    assert.equal(digest, run.digest, trunk ? "with a trunk" : "without");
+  }
+  await page.click("#play");
+});
+
+test("what the examples say is what happens", async () => {
+  const mean = async (preset, seconds) => {
+    await page.select("#preset", preset);
+    await sleep(300);
+    return page.evaluate((seconds) => window.trunkline.panels().map((panel) => {
+      panel.runUntil = () => {};
+      while (panel.simulation.now < seconds) {
+        panel.simulation.runUntil(panel.simulation.now + 0.1);
+        panel.sample();
+      }
+      const over = panel.sampled.slice(-50);
+      return Object.fromEntries(panel.names.map((name) => [name, over.reduce((sum, { values }) => sum + (values[name] || 0), 0) / over.length]));
+    }), seconds);
+  };
+  const [floodWithout, floodWith] = await mean("flood", 15);
+  assert.ok(floodWithout["backup.goodput"] < 0.1 * floodWith["backup.goodput"], "a flood starves TCP where there is no trunk");
+  const [without, withTrunk] = await mean("backups", 15);
+  assert.ok(without["wan.queue.packets"] > 100 && withTrunk["wan.queue.packets"] < 30, "the queue goes to the edge");
+});
+
+test("a slider changes the network while it runs, and the address keeps it", async () => {
+  await page.select("#preset", "backups");
+  await sleep(500);
+  await page.evaluate(() => {
+    const slider = document.getElementById("set-rate");
+    slider.value = "2";
+    slider.dispatchEvent(new Event("input"));
+  });
+  const started = await now();
+  await sleep(2500);
+  assert.ok((await now())[0] > started[0], "it goes on");
+  assert.match(await page.evaluate(() => location.hash), /rate=2/);
+  const goodput = await page.evaluate(() => Math.max(...window.trunkline.panels()[0].sampled.slice(-5).map(({ values }) => values["backup.goodput"] || 0)));
+  assert.ok(goodput < 2.5e6, `${goodput}`);
+});
+
+test("what is wrong with an experiment of one's own is said", async () => {
+  const file = join(scratch, "own.toml");
+  writeFileSync(file, "id = 7");
+  const input = await page.$("#file");
+  await input.uploadFile(file);
+  await page.waitForFunction(() => !document.getElementById("wrong").hidden, { timeout: 5000 });
+  assert.match(await page.$eval("#wrong", (element) => element.textContent), /experiment\.toml:1:/);
+  await page.select("#preset", "flood");
+});
+
+test("a narrow page in the dark does not scroll sideways", async () => {
+  await page.setViewport({ width: 360, height: 740 });
+  await sleep(500);
+  const [inner, outer] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  assert.ok(inner <= outer, `${inner} of ${outer}`);
+  await page.setViewport({ width: 1280, height: 900 });
+});
+
+test("axe finds nothing serious, in the light and in the dark", { skip: isFirefox }, async () => {
+  for (const value of ["light", "dark"]) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value }]);
+    await sleep(300);
+    await page.evaluate(axe.source);
+    const { violations } = await page.evaluate(() => window.axe.run());
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], value);
+  }
+});
+
+test("nothing was thrown", () => assert.deepEqual(errors, []));
