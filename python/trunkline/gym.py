@@ -57,15 +57,42 @@ def power(seen: Observed) -> float:
     return float(np.log(rate) - np.log(seen.rtt / seen.min_rtt))
 
 
-class SenderEnv(gymnasium.Env[Observation, Observation]):
+class _Env(gymnasium.Env[Observation, Observation]):
+    """What both environments are: a run of an experiment in steps."""
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(
+        self, experiment: Experiment | str | os.PathLike[str], step: float, point: dict[str, str] | None
+    ) -> None:
+        if step <= 0.0:
+            raise ValueError(f"step is {step}; allowed: seconds above 0")
+        self._experiment = experiment if isinstance(experiment, Experiment) else Experiment.load(experiment)
+        self._experiment.check()
+        self._step, self._point, self._end = step, point, self._experiment.duration
+        self._watch: list[str] = []
+        self._simulation: Simulation | None = None
+
+    @property
+    def simulation(self) -> Simulation:
+        """The run of this episode: to look at it, or to change its links."""
+        if self._simulation is None:
+            raise RuntimeError("there is no episode yet; call reset() first")
+        return self._simulation
+
+    def _begin(self) -> Simulation:
+        """A run with a seed of this episode."""
+        number = int(self.np_random.integers(1 << 32))
+        return Simulation(self._experiment, number, point=self._point, watch=self._watch)
+
+
+class SenderEnv(_Env):
     """One sender of an experiment, which an agent gives a window.
 
     Observation (float32): round-trip time over its minimum, round-trip time in s, goodput in Mbit/s, retransmitted segments, window in
     segments, bytes in flight over the window.
     Action: the logarithm to base 2 of the factor for the window, from -1 to 1.
     """
-
-    metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
         self,
@@ -80,34 +107,19 @@ class SenderEnv(gymnasium.Env[Observation, Observation]):
     ) -> None:
         """`traffic`: the source of the experiment that is the agent's, a long transfer over TCP, and `user` which of its flows. `step`: seconds
         between two actions. `point`: of the sweep, the first if none is said. An episode is as long as the experiment."""
-        if step <= 0.0:
-            raise ValueError(f"step is {step}; allowed: seconds above 0")
-        self._experiment = experiment if isinstance(experiment, Experiment) else Experiment.load(experiment)
-        self._experiment.check()
-        self._traffic, self._user, self._step = traffic, user, step
-        self._point, self._reward, self._max_window = point, reward, max_window
+        super().__init__(experiment, step, point)
+        self._traffic, self._user, self._reward, self._max_window = traffic, user, reward, max_window
         quantities = ("goodput", "srtt", "retransmissions", "cwnd", "in_flight")
         self._watch = [f"{traffic}.{user}.{quantity}" for quantity in quantities]
-        self._simulation: Simulation | None = None
-        self._end = self._experiment.duration
         self.observation_space = gymnasium.spaces.Box(0.0, np.inf, (6,), np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
-
-    @property
-    def simulation(self) -> Simulation:
-        """The run of this episode: to look at it, or to change its links."""
-        if self._simulation is None:
-            raise RuntimeError("there is no episode yet; call reset() first")
-        return self._simulation
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """A new run, in which the agent has taken the sender over as soon as its connection is open."""
         super().reset(seed=seed)
-        simulation = Simulation(
-            self._experiment, int(self.np_random.integers(1 << 32)), point=self._point, watch=self._watch
-        )
+        simulation = self._begin()
         self._window = 10 * SEGMENT
         while not simulation.set_window(self._traffic, self._window, self._user):
             if simulation.now > OPENING:
@@ -149,15 +161,13 @@ class SenderEnv(gymnasium.Env[Observation, Observation]):
         )
 
 
-class GatewayEnv(gymnasium.Env[Observation, Observation]):
+class GatewayEnv(_Env):
     """The classes of one way of a trunk, whose weights and target delays an agent sets.
 
     Observation (float32): the values of `watch`, in base units; 0 for one that is not there.
     Action: for each class in `weights` its weight, from 0 (a weight of 1) to 1 (1000), and for each in `targets` its target delay, from 0
     (the smallest) to 1 (the largest); both on a logarithmic scale.
     """
-
-    metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
         self,
@@ -174,8 +184,7 @@ class GatewayEnv(gymnasium.Env[Observation, Observation]):
         """`trunk`: its name, or with `.back` its other way. `watch`: names of series, as in docs/metrics.md. `reward`: of their values. `targets`:
         for each class whose queue aims at a delay (`codel`, `fq-codel`, `pie`) the smallest and the largest, in seconds. `step`: seconds
         between two actions. `point`: of the sweep, the first if none is said. An episode is as long as the experiment."""
-        if step <= 0.0:
-            raise ValueError(f"step is {step}; allowed: seconds above 0")
+        super().__init__(experiment, step, point)
         self._targets = dict(targets or {})
         for name, (least, most) in self._targets.items():
             if not 0.0 < least <= most:
@@ -183,28 +192,16 @@ class GatewayEnv(gymnasium.Env[Observation, Observation]):
         self._weights = list(weights)
         if not self._weights and not self._targets:
             raise ValueError("there is nothing to set; allowed: classes in weights, in targets, or in both")
-        self._experiment = experiment if isinstance(experiment, Experiment) else Experiment.load(experiment)
-        self._experiment.check()
         self._trunk, self._watch, self._reward = trunk, list(watch), reward
-        self._step, self._point, self._end = step, point, self._experiment.duration
-        self._simulation: Simulation | None = None
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (len(self._watch),), np.float32)
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (len(self._weights) + len(self._targets),), np.float32)
-
-    @property
-    def simulation(self) -> Simulation:
-        """The run of this episode: to look at it, or to change its links."""
-        if self._simulation is None:
-            raise RuntimeError("there is no episode yet; call reset() first")
-        return self._simulation
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """A new run, a step after its start, with the classes of the experiment."""
         super().reset(seed=seed)
-        number = int(self.np_random.integers(1 << 32))
-        self._simulation = Simulation(self._experiment, number, point=self._point, watch=self._watch)
+        self._simulation = self._begin()
         self._simulation.run_for(self._step)
         seen = self._look()
         return self._observation(seen), {"time": self._simulation.now, "observed": seen}
