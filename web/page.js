@@ -60,10 +60,10 @@ class Panel {
   }
 }
 
-async function open(title, text) {
-  const first = await Simulation.open(module, text);
+async function open(title, text, point = 0) {
+  const first = await Simulation.open(module, text, { point });
   const names = Panel.watched(first.described);
-  const simulation = await Simulation.open(module, text, { watch: names });
+  const simulation = await Simulation.open(module, text, { point, watch: names });
   const figure = document.createElement("figure");
   const heading = document.createElement("h2");
   heading.textContent = title;
@@ -85,15 +85,25 @@ async function begin() {
   panels = [];
   try {
     panels = own
-      ? [await open(own.name, own.text)]
+      ? [await open(own.name, own.text, own.point)]
       : [await open("Without a trunk", experiment(settings, { trunk: false })), await open("With a trunk", experiment(settings, { trunk: true }))];
   } catch (error) {
     at("wrong").textContent = error.message;
     at("wrong").hidden = false;
   }
   time = 0;
+  at("controls").hidden = own !== null;
+  offerPoints();
   draw();
   chart();
+}
+
+/** The points of the sweep of an experiment of one's own. */
+function offerPoints() {
+  const points = own && panels.length > 0 ? panels[0].simulation.described.points : [];
+  at("points").hidden = points.length < 2;
+  const named = (point) => Object.entries(point).map(([axis, value]) => `${axis} = ${value}`).join(", ");
+  at("point").replaceChildren(...points.map((point, place) => new Option(named(point), String(place), false, place === own.point)));
 }
 
 /** The names of the queues in the core and at the edge, and of the groups. */
@@ -155,8 +165,9 @@ function legend() {
     return span;
   };
   const groups = panel ? panel.network.groups.map((group) => entry(group, panel.network.color(group))) : [];
-  const rest = [entry("lanes of the trunk", "var(--lane)"), entry("packets that wait in the core", "var(--queue)"), entry("at the edge, by class", "var(--accent)")];
-  at("legend").replaceChildren(...groups, ...rest);
+  const hasTrunk = panels.some(({ simulation }) => simulation.described.trunks.length > 0);
+  const ofTrunk = hasTrunk ? [entry("lanes of the trunk", "var(--lane)"), entry("packets that wait at the edge, by class", "var(--accent)")] : [];
+  at("legend").replaceChildren(...groups, entry("packets that wait in the core", "var(--queue)"), ...ofTrunk);
 }
 
 function redraw() {
@@ -301,10 +312,14 @@ function build() {
   });
   at("again").addEventListener("click", begin);
   const take = async (file) => {
-    own = { name: file.name, text: await file.text() };
+    own = { name: file.name, text: await file.text(), point: 0 };
     at("look").textContent = "";
     begin();
   };
+  at("point").addEventListener("change", () => {
+    own.point = Number(at("point").value);
+    begin();
+  });
   at("file").addEventListener("change", () => at("file").files[0] && take(at("file").files[0]));
   document.addEventListener("dragover", (event) => event.preventDefault());
   document.addEventListener("drop", (event) => {

@@ -100,13 +100,22 @@ test("a slider changes the network while it runs, and the address keeps it", asy
   assert.ok(goodput < 2.5e6, `${goodput}`);
 });
 
-test("what is wrong with an experiment of one's own is said", async () => {
+test("an experiment of one's own runs at the point that one chooses, and what is wrong with it is said", async () => {
   const file = join(scratch, "own.toml");
   writeFileSync(file, "id = 7");
   const input = await page.$("#file");
   await input.uploadFile(file);
   await page.waitForFunction(() => !document.getElementById("wrong").hidden, { timeout: 5000 });
   assert.match(await page.$eval("#wrong", (element) => element.textContent), /experiment\.toml:1:/);
+  const text = await page.evaluate(() => window.trunkline.text(false));
+  // A browser does not say so when the same file is chosen again.
+  const another = join(scratch, "sweep.toml");
+  writeFileSync(another, `${text}[sweep.loss]\npaths = ["links.wan.loss"]\nvalues = ["0 %", "3 %"]\n`);
+  await input.uploadFile(another);
+  await page.waitForFunction(() => !document.getElementById("points").hidden && document.getElementById("wrong").hidden, { timeout: 5000 });
+  await page.select("#point", "1");
+  await page.waitForFunction(() => window.trunkline.panels()[0]?.simulation.described.point === 1, { timeout: 5000 });
+  assert.ok(await page.$eval("#controls", (element) => element.hidden), "its settings are in the file");
   await page.select("#preset", "flood");
 });
 
