@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 
 import { Network } from "./network.js";
-import { CHOICES, PRESETS, SETTINGS, defaults, experiment } from "./scenario.js";
+import { CHOICES, PAPERS, PRESETS, SETTINGS, defaults, experiment } from "./scenario.js";
 import { Simulation, compile } from "./simulation.js";
 
 /** A frame computes for so long at most, ms; a slower machine runs slower, and does not stutter. */
@@ -16,7 +16,12 @@ const at = (id) => document.getElementById(id);
 const settings = defaults();
 let module = null;
 let panels = [];
+/** An experiment of one's own. */
 let own = null;
+/** Which of the laboratory's is shown. */
+let paper = null;
+/** Their texts by file. */
+let texts = {};
 let plots = [];
 let isRunning = true;
 let time = 0;
@@ -78,13 +83,26 @@ async function open(title, text, point = 0) {
   return panel;
 }
 
+/** Two points of an experiment of the laboratory. */
+async function beside({ file, points, titles }) {
+  const { points: all } = (await Simulation.open(module, texts[file])).described;
+  const panels = [];
+  for (const [number, wanted] of points.entries()) {
+    const place = all.findIndex((point) => Object.entries(wanted).every(([axis, value]) => point[axis] === value));
+    panels.push(await open(titles[number], texts[file], Math.max(place, 0)));
+  }
+  return panels;
+}
+
 /** Begins both runs anew. */
 async function begin() {
   at("wrong").hidden = true;
   at("networks").replaceChildren();
   panels = [];
   try {
-    panels = own
+    panels = paper
+      ? await beside(paper)
+      : own
       ? [await open(own.name, own.text, own.point)]
       : [await open("Without a trunk", experiment(settings, { trunk: false })), await open("With a trunk", experiment(settings, { trunk: true }))];
   } catch (error) {
@@ -92,7 +110,7 @@ async function begin() {
     at("wrong").hidden = false;
   }
   time = 0;
-  at("controls").hidden = own !== null;
+  at("controls").hidden = own !== null || paper !== null;
   offerPoints();
   draw();
   chart();
@@ -259,7 +277,6 @@ function show() {
 }
 
 function change(name, value) {
-  own = null;
   settings[name] = value;
   show();
   keep();
@@ -288,10 +305,15 @@ function build() {
     row.append(label, select);
     at("controls").append(row);
   }
-  for (const [name, { title }] of Object.entries(PRESETS)) at("preset").append(new Option(title, name));
+  for (const [label, group] of [["Two sites", PRESETS], ["From papers", PAPERS]]) {
+    const options = Object.assign(document.createElement("optgroup"), { label });
+    for (const [name, { title }] of Object.entries(group)) options.append(new Option(title, name));
+    at("preset").append(options);
+  }
   at("preset").addEventListener("change", () => {
-    const { set, look } = PRESETS[at("preset").value];
-    own = null;
+    const name = at("preset").value;
+    [own, paper] = [null, PAPERS[name] ?? null];
+    const { set, look } = PRESETS[name] ?? paper;
     Object.assign(settings, defaults(), set);
     at("look").textContent = look;
     show();
@@ -312,6 +334,7 @@ function build() {
   });
   at("again").addEventListener("click", begin);
   const take = async (file) => {
+    paper = null;
     own = { name: file.name, text: await file.text(), point: 0 };
     at("look").textContent = "";
     begin();
@@ -330,8 +353,9 @@ function build() {
   addEventListener("resize", chart);
 }
 
-/** Begins, with the module's bytes. */
-export async function start(bytes) {
+/** Begins, with the module's bytes and the texts of experiments. */
+export async function start(bytes, experiments) {
+  texts = experiments;
   build();
   Object.assign(settings, PRESETS.backups.set);
   at("look").textContent = PRESETS.backups.look;

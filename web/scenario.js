@@ -46,6 +46,52 @@ export const PRESETS = {
   },
 };
 
+/** Experiments of the laboratory: two points of each, side by side. `build.mjs` puts their texts into the page. */
+export const PAPERS = {
+  demo: {
+    title: "The demo: requests beside a flood",
+    file: "bench/demo.toml",
+    points: [{ trunk: "no trunk" }, { trunk: "as shipped" }],
+    titles: ["Without a trunk", "With a trunk as shipped"],
+    look: "Small requests and transfers share a line with a flood of UDP. Without a trunk hardly a request gets through; with one as it is shipped they do not notice.",
+  },
+  kung: {
+    title: "Kung and Wang 1998, figure 2: users of the web beside greedy sites",
+    file: "kung1998/fig2.toml",
+    points: [{ case: "b" }, { case: "c" }],
+    titles: ["(b) without trunks", "(c) a trunk for each site"],
+    look: "Three sites share one port; the first sends web pages, the two others all they can. With a trunk for each site the web's part no longer depends on how many flows the others have.",
+  },
+  lee: {
+    title: "Lee and others 2002, table 2: users of the web before a flood",
+    file: "lee2002/table2.toml",
+    points: [{ trunk: "without" }, { trunk: "with" }],
+    titles: ["Without trunks", "With trunks"],
+    look: "A flood meets users of the web at a bottleneck. Without trunks it takes what it wants; with one for each kind of traffic it is dropped at the edge, and the pages come through.",
+  },
+  honda: {
+    title: "Honda and others 2005, figure 2: TCP over TCP on a long path",
+    file: "honda2005/fig2.toml",
+    points: [{ access: "5.06 us", backbone: "100 ms", tunnel: "without" }, { access: "5.06 us", backbone: "100 ms", tunnel: "with" }],
+    titles: ["Without a tunnel", "TCP in a tunnel over TCP"],
+    look: "Users' TCP within the TCP of a tunnel. Look where packets wait: in the tunnel all of them stand in one line.",
+  },
+  damjanovic: {
+    title: "Damjanovic and others 2007: BIC beside Reno",
+    file: "damjanovic2007/mix.toml",
+    points: [{ pair: "reno-bic", trunk: "without" }, { pair: "reno-bic", trunk: "with" }],
+    titles: ["Without a trunk", "With a trunk"],
+    look: "Two congestion controls of their time on one line. Look who has how much, and what a trunk changes about it.",
+  },
+  bosau: {
+    title: "Bosau 2004, figure 3: a mobile host behind path tail emulation",
+    file: "bosau2004/fig3.toml",
+    points: [{ model: "fitted", proxy: "none" }, { model: "fitted", proxy: "path-tail" }],
+    titles: ["Without a proxy", "With path tail emulation"],
+    look: "A copy to a mobile host whose link stops now and then. The proxy shows the sender the mobile network as it is.",
+  },
+};
+
 export function defaults() {
   const values = {};
   for (const [name, { value }] of [...Object.entries(SETTINGS), ...Object.entries(CHOICES)]) values[name] = value;

@@ -84,6 +84,18 @@ test("what the examples say is what happens", async () => {
   assert.ok(without["wan.queue.packets"] > 100 && withTrunk["wan.queue.packets"] < 30, "the queue goes to the edge");
 });
 
+test("the papers' experiments run at the points that are named", async () => {
+  const names = await page.$$eval("#preset optgroup:nth-of-type(2) option", (options) => options.map(({ value }) => value));
+  assert.equal(names.length, 6);
+  for (const name of names) {
+    await page.select("#preset", name);
+    await page.waitForFunction(() => window.trunkline.panels().length === 2 && window.trunkline.panels().every(({ simulation }) => simulation.now > 0.2), { timeout: 20_000 });
+    assert.ok(await page.$eval("#wrong", (element) => element.hidden), name);
+    const points = await page.evaluate(() => window.trunkline.panels().map(({ simulation: { described } }) => JSON.stringify(described.points[described.point])));
+    assert.notEqual(points[0], points[1], name);
+  }
+});
+
 test("a slider changes the network while it runs, and the address keeps it", async () => {
   await page.select("#preset", "backups");
   await sleep(500);
