@@ -63,18 +63,17 @@ def run(
     again. ``progress`` gets the parts that are done, and all of them. The same call goes on with what an interrupted one has left.
     Raises RunError if a part fails for good: it names the part, and what is finished is kept.
     """
-    place, name = _place(experiment, parts, out, ".parts-{}-{}")
-    made = _make(experiment, executor, f"{place}/{name}", parts, retries, progress)
+    place, made = _make(experiment, executor, out, ".parts-{}-{}", parts, retries, progress)
     if not is_store(place):
-        results = Results.merge([f"{place}/{name}/{part}" for part in made], place, begin="force")
-        shutil.rmtree(f"{place}/{name}", ignore_errors=True)
+        results = Results.merge([f"{place}/{part}" for part in made], out, begin="force")
+        shutil.rmtree(place, ignore_errors=True)
         return results
     with tempfile.TemporaryDirectory(prefix="trunkline-parts-") as directory:
-        local, store = Path(directory), Store(f"{place}/{name}")
+        local, store = Path(directory), Store(place)
         for part in made:
             store.get(str(part), local / str(part))
         results = Results.merge([local / str(part) for part in made], local / "all")
-        Store(place).put(local / "all" / experiment.id, experiment.id, str(len(results)))
+        Store(os.fspath(out)).put(local / "all" / experiment.id, experiment.id, str(len(results)))
         for part in made:
             store.remove(str(part))
     return results
@@ -101,38 +100,29 @@ def run_parts(
 ) -> list[str]:
     """The same, and nothing is put together: for a sweep whose results are larger than a machine's memory. Gives the place of each part, which
     has `runs.parquet` and the other tables of a directory of results; programs for tables read them together."""
-    place, name = _place(experiment, parts, out, "{}-parts-{}")
-    made = _make(experiment, executor, f"{place}/{name}", parts, retries, progress)
-    return [f"{place}/{name}/{part}/{experiment.id}" for part in made]
-
-
-def _parts(experiment: Experiment, parts: int | None) -> int:
-    runs = len(experiment.points()) * experiment.runs
-    if parts is None:
-        parts = min(runs, math.ceil(experiment.work() / WORK))
-    if not 1 <= parts <= 1_000_000:
-        raise ValueError(f"parts is {parts}; allowed: 1 to 1000000")
-    return min(parts, runs)
-
-
-def _place(experiment: Experiment, parts: int | None, out: str | os.PathLike[str], name: str) -> tuple[str, str]:
-    """Where results are, and the name in there of what has the parts. What is left of another experiment, or of another version, is not gone on
-    with."""
-    identity = f"{VERSION}\n{_parts(experiment, parts)}\n{experiment.to_toml()}"
-    place = os.fspath(out).rstrip("/") or "/"
-    return place, name.format(experiment.id, hashlib.sha256(identity.encode()).hexdigest()[:16])
+    place, made = _make(experiment, executor, out, "{}-parts-{}", parts, retries, progress)
+    return [f"{place}/{part}/{experiment.id}" for part in made]
 
 
 def _make(
     experiment: Experiment,
     executor: Executor,
-    place: str,
+    out: str | os.PathLike[str],
+    name: str,
     parts: int | None,
     retries: int,
     progress: Callable[[int, int], object] | None,
-) -> range:
-    """Has all parts made, each below its number in a place."""
-    parts, text = _parts(experiment, parts), experiment.to_toml()
+) -> tuple[str, range]:
+    """Has all parts made, each below its number in a place of this name in ``out``. Gives the place and the numbers. What is left there of another
+    experiment, or of another version, is not gone on with."""
+    runs, text = len(experiment.points()) * experiment.runs, experiment.to_toml()
+    if parts is None:
+        parts = min(runs, math.ceil(experiment.work() / WORK))
+    if not 1 <= parts <= 1_000_000:
+        raise ValueError(f"parts is {parts}; allowed: 1 to 1000000")
+    parts = min(parts, runs)
+    identity = hashlib.sha256(f"{VERSION}\n{parts}\n{text}".encode()).hexdigest()[:16]
+    place = f"{os.fspath(out).rstrip('/')}/{name.format(experiment.id, identity)}"
     if is_store(place):
         Store(place).complete("0")  # What is wrong with the place is said before anything is made.
     tries = dict.fromkeys(range(1, parts + 1), 0)
@@ -168,7 +158,7 @@ def _make(
     finally:
         for future in waiting:
             future.cancel()
-    return range(1, parts + 1)
+    return place, range(1, parts + 1)
 
 
 class RayExecutor(Executor):
