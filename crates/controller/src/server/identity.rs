@@ -10,7 +10,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use trunkline_sites::{ControllerInvitation, Signer, WireError, secret};
@@ -152,14 +151,7 @@ impl Identity {
         let failed = |error: rustls::Error| IdentityError::Certificate(error.to_string());
         let key = PrivateKeyDer::from_pem_slice(self.certificate_key.as_bytes())
             .map_err(|error| IdentityError::Certificate(format!("its key: {error}")))?;
-        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(failed)?
-            .with_no_client_auth()
-            .with_single_cert(self.chain()?, key)
-            .map_err(failed)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        trunkline_pages::tls(self.chain()?, key).map_err(failed)
     }
 
     /// An invitation of a site, with a new secret.
