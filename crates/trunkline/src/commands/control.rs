@@ -82,7 +82,7 @@ pub(super) fn control_failure(error: &ControlError) -> Failure {
 }
 
 /// The state of a daemon.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum State {
     Gateway(Box<Status>),
     /// Of a process that runs proxies alone.

@@ -2,7 +2,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::commands::top::{plain, sample};
+use crate::commands::top::plain;
+use crate::commands::view::sample;
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -71,7 +72,7 @@ fn a_gateway_with_proxies_has_a_fourth_pane() {
 
 #[test]
 fn proxies_are_sorted_by_what_they_hold() {
-    let mut ui = Ui { focus: Pane::Proxies, order: [0, 0, 0, 2], ..Ui::new() };
+    let mut ui = Ui { focus: Pane::Proxies, order: [0, 0, 0, 0, 2], ..Ui::new() };
     let text = lines(&frame(80, 24, &proxies(), &mut ui, None));
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is missing in {text}"));
     assert!(place("\ncell ") < place("\nssh "), "{text}");
@@ -100,16 +101,16 @@ fn once_shows_every_row_in_plain_text() {
 
 #[test]
 fn the_pane_in_focus_is_cut_last() {
-    assert_eq!(heights([5, 4, 4, 0], Pane::Classes, 21), [5, 4, 4, 0]);
-    assert_eq!(heights([9, 9, 33, 0], Pane::Flows, 21), [4, 4, 13, 0]);
-    assert_eq!(heights([9, 9, 33, 0], Pane::Classes, 21), [9, 8, 4, 0]);
-    assert_eq!(heights([9, 9, 33, 0], Pane::Lanes, 7), [2, 3, 2, 0]);
-    assert_eq!(heights([9, 9, 33, 6], Pane::Proxies, 21), [7, 4, 4, 6]);
-    assert_eq!(heights([0, 0, 0, 30], Pane::Proxies, 21), [0, 0, 0, 21]);
-    for room in 0..60 {
+    assert_eq!(heights([5, 4, 0, 4, 0], Pane::Classes, 21), [5, 4, 0, 4, 0]);
+    assert_eq!(heights([9, 9, 0, 33, 0], Pane::Flows, 21), [4, 4, 0, 13, 0]);
+    assert_eq!(heights([9, 9, 0, 33, 0], Pane::Classes, 21), [9, 8, 0, 4, 0]);
+    assert_eq!(heights([9, 9, 0, 33, 0], Pane::Lanes, 7), [2, 3, 0, 2, 0]);
+    assert_eq!(heights([9, 9, 0, 33, 6], Pane::Proxies, 21), [7, 4, 0, 4, 6]);
+    assert_eq!(heights([0, 0, 0, 0, 30], Pane::Proxies, 21), [0, 0, 0, 0, 21]);
+    for room in 0..70 {
         for focus in Pane::ALL {
-            let heights = heights([9, 9, 33, 6], focus, room);
-            assert_eq!(heights.iter().sum::<u16>(), room.min(57), "{focus:?} {room}");
+            let heights = heights([9, 9, 3, 33, 6], focus, room);
+            assert_eq!(heights.iter().sum::<u16>(), room.min(60), "{focus:?} {room}");
         }
     }
 }
@@ -119,7 +120,7 @@ fn any_size_is_drawn() {
     for width in [0, 1, 7, 33, 79, 300] {
         for height in [0, 1, 2, 3, 4, 9, 100] {
             for help in [false, true] {
-                let mut ui = Ui { help, scroll: [50; 4], ..Ui::new() };
+                let mut ui = Ui { help, scroll: [50; 5], ..Ui::new() };
                 text(width, height, &mut ui);
                 frame(width, height, &proxies(), &mut ui, None);
             }
@@ -136,7 +137,7 @@ fn a_notice_takes_the_place_of_the_device() {
 
 #[test]
 fn sorting_puts_the_most_first() {
-    let mut ui = Ui { focus: Pane::Classes, order: [1, 0, 3, 0], ..Ui::new() };
+    let mut ui = Ui { focus: Pane::Classes, order: [1, 0, 0, 3, 0], ..Ui::new() };
     let text = text(140, 40, &mut ui);
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is missing in {text}"));
     assert!(place("\ntcp ") < place("\ninteractive "), "by rate: {text}");
@@ -173,4 +174,37 @@ fn without_colour_nothing_is_coloured_and_what_matters_is_bold() {
         (coloured > 0, buffer[(0, 1)].modifier.contains(Modifier::BOLD))
     };
     assert_eq!((colours(true), colours(false)), ((true, true), (false, true)));
+}
+
+#[test]
+fn paths_have_a_pane_where_something_is_known_of_them() {
+    let path = trunkline_status::Path {
+        mode: trunkline_status::EdgePacing::Held,
+        capacity: Some(98_000_000),
+        queue_us: Some(7_300),
+        target_us: 2_000,
+        reported: true,
+        loss: Some(0.004),
+        lane_groups: vec![trunkline_status::PathShare { delivered: 46_000_000, ..Default::default() }],
+        ..Default::default()
+    };
+    let lte = trunkline_status::Uplink {
+        name: "lte".to_owned(),
+        state: trunkline_status::UplinkState::Silent,
+        lanes: 2,
+        ..Default::default()
+    };
+    let mut status = sample::status(1);
+    (status.peers[0].paths, status.peers[0].uplinks) = (vec![path], vec![lte]);
+    let text = plain(&View::new(Some(&sample::status(0)), &status), INTERVAL, 140);
+    let line = |name: &str| {
+        text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"))
+    };
+    let words = |name: &str| line(name).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words("paths ").starts_with("paths state mode Mbit/s may Mbit/s has Mbit/s core ms of"),
+        "{text}"
+    );
+    assert!(words("path ").starts_with("path - held 46.0 - 98.0 7.30 there 2.00 0.40"), "{text}");
+    assert!(words("lte ").starts_with("lte silent - - - -"), "{text}");
 }

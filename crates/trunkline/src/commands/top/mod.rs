@@ -1,16 +1,11 @@
 //! `trunkline top`: shows a running gateway, or running proxies, live.
 //!
 //! One thread requests the daemon's state at intervals; the main thread draws it and reads keys. So a daemon that does
-//! not answer never delays the response to a key. [`model`] computes the view from two states, and [`mod@draw`] draws a
-//! frame of it, both without side effects.
+//! not answer never delays the response to a key. [`View`] has the values of two states, and [`mod@draw`] draws a frame of
+//! them, both without side effects.
 
 mod draw;
-mod format;
 mod hangup;
-mod model;
-mod panes;
-#[cfg(test)]
-mod sample;
 mod table;
 mod ui;
 
@@ -32,12 +27,12 @@ use signal_hook::flag;
 use trunkline_status::Request;
 
 use super::control::{State, socket, state};
+use super::view::View;
 use crate::cli::TopArguments;
 use crate::failure::Failure;
 use crate::output::print;
 use draw::{Screen, draw, full_height};
 use hangup::Hangup;
-use model::View;
 use ui::{Next, Ui};
 
 /// The maximum time until a key or a signal is handled.

@@ -1,100 +1,34 @@
-//! A table that adapts to the screen: it omits columns by rank, and scrolls rows.
+//! Draws a table so that it fits the screen: it omits columns by rank, and scrolls rows.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// The importance of a cell, which gives its colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
-    Plain,
-    Strong,
-    Faint,
-    Good,
-    Warn,
-    Bad,
-}
+use crate::commands::view::table::{Align, Column, Row, Table, Tone};
 
-impl Tone {
-    /// Without colour, important cells are bold.
-    pub(super) fn style(self, colour: bool) -> Style {
-        let (hue, modifier) = match self {
-            Tone::Plain => (None, Modifier::empty()),
-            Tone::Strong => (None, Modifier::BOLD),
-            Tone::Faint => (None, Modifier::DIM),
-            Tone::Good => (Some(Color::Green), Modifier::empty()),
-            Tone::Warn => (Some(Color::Yellow), Modifier::BOLD),
-            Tone::Bad => (Some(Color::Red), Modifier::BOLD),
-        };
-        let style = Style::new().add_modifier(modifier);
-        hue.filter(|_| colour).map_or(style, |hue| style.fg(hue))
-    }
+/// Without colour, important cells are bold.
+pub(super) fn look_of(tone: Tone, colour: bool) -> Style {
+    let (hue, modifier) = match tone {
+        Tone::Plain => (None, Modifier::empty()),
+        Tone::Strong => (None, Modifier::BOLD),
+        Tone::Faint => (None, Modifier::DIM),
+        Tone::Good => (Some(Color::Green), Modifier::empty()),
+        Tone::Warn => (Some(Color::Yellow), Modifier::BOLD),
+        Tone::Bad => (Some(Color::Red), Modifier::BOLD),
+    };
+    let style = Style::new().add_modifier(modifier);
+    hue.filter(|_| colour).map_or(style, |hue| style.fg(hue))
 }
-
-/// A text with its tone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cell {
-    pub(super) text: String,
-    pub(super) tone: Tone,
-}
-
-impl Cell {
-    pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
-        Cell { text: text.into(), tone }
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Cell::new(text, Tone::Plain)
-    }
-}
-
-/// A column other than the first, which has the names.
-pub(super) struct Column<T> {
-    pub(super) title: &'static str,
-    /// In characters, without the gap before it.
-    pub(super) width: u16,
-    /// Without enough room, the column with the highest rank is omitted first.
-    pub(super) rank: u8,
-    pub(super) align: Align,
-    pub(super) cell: fn(&T) -> Cell,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
-    Left,
-    Right,
-}
-
-/// The columns that fit into `width` beside names of `name_width`, in their order.
-pub(super) fn fit<T>(columns: &[Column<T>], name_width: u16, width: u16) -> Vec<&Column<T>> {
-    let mut kept: Vec<&Column<T>> = columns.iter().collect();
-    let taken = |kept: &[&Column<T>]| name_width + kept.iter().map(|column| column.width + 1).sum::<u16>();
+/// The columns that fit into `width` beside names of `name_width`, in their order, with their places.
+fn fit(columns: &[Column], name_width: u16, width: u16) -> Vec<(usize, &Column)> {
+    let mut kept: Vec<(usize, &Column)> = columns.iter().enumerate().collect();
+    let taken =
+        |kept: &[(usize, &Column)]| name_width + kept.iter().map(|(_, column)| column.width + 1).sum::<u16>();
     while taken(&kept) > width {
-        let Some(worst) = (0..kept.len()).max_by_key(|at| kept[*at].rank) else { break };
+        let Some(worst) = (0..kept.len()).max_by_key(|at| kept[*at].1.rank) else { break };
         kept.remove(worst);
     }
     kept
-}
-
-/// A row of a table over `T`.
-pub(super) enum Row<'a, T> {
-    /// Over the whole width.
-    Heading(Cell),
-    /// A name, and a cell for each column.
-    Values { name: String, of: &'a T },
-    /// A name, and words instead of values.
-    Words { name: String, words: Cell },
-}
-
-/// The contents of a pane.
-pub(super) struct Table<'a, T> {
-    pub(super) title: &'static str,
-    pub(super) columns: &'a [Column<T>],
-    /// Names are not narrower than this, and wider where there is room.
-    pub(super) name_width: u16,
-    pub(super) rows: Vec<Row<'a, T>>,
 }
 
 /// How a pane is shown.
@@ -105,71 +39,69 @@ pub(super) struct Look {
     pub(super) scroll: usize,
 }
 
-impl<T> Table<'_, T> {
-    /// Rows that it needs, titles included.
-    pub(super) fn height(&self) -> u16 {
-        u16::try_from(self.rows.len() + 1).unwrap_or(u16::MAX)
-    }
+/// Rows that a table needs, titles included.
+pub(super) fn height(table: &Table) -> u16 {
+    u16::try_from(table.rows.len() + 1).unwrap_or(u16::MAX)
+}
 
-    /// Draws the rows that fit. Returns the actual scroll position.
-    pub(super) fn draw(&self, look: &Look, area: Rect, buf: &mut Buffer) -> usize {
-        if area.height == 0 {
-            return look.scroll;
-        }
-        let visible = usize::from(area.height - 1);
-        let scroll = look.scroll.min(self.rows.len().saturating_sub(visible.max(1)));
-        let shown = &self.rows[scroll..self.rows.len().min(scroll + visible)];
-        let columns = fit(self.columns, self.name_width, area.width);
-        let mut title = self.title.to_owned();
-        if shown.len() < self.rows.len() {
-            title = format!("{title} {}-{}/{}", scroll + 1, scroll + shown.len(), self.rows.len());
-        }
-        let name_width = self.name_width(&title, &columns, area.width);
-        let style = Style::new().add_modifier(Modifier::BOLD);
-        let style = if look.focused { style.add_modifier(Modifier::REVERSED) } else { style };
-        buf.set_style(Rect { height: 1, ..area }, style);
-        let mut line = Line { buf, x: area.x, y: area.y, end: area.right() };
-        line.put(&title, name_width, Align::Left, style);
-        for column in &columns {
-            line.skip();
-            line.put(column.title, column.width, column.align, style);
-        }
-        for (row, y) in shown.iter().zip(area.y + 1..) {
-            let mut line = Line { buf, x: area.x, y, end: area.right() };
-            let style = |tone: Tone| tone.style(look.colour);
-            match row {
-                Row::Heading(cell) => {
-                    line.put(&cell.text, area.width, Align::Left, style(cell.tone));
-                }
-                Row::Values { name, of } => {
-                    line.put(name, name_width, Align::Left, style(Tone::Plain));
-                    for column in &columns {
-                        let cell = (column.cell)(of);
-                        line.skip();
-                        line.put(&cell.text, column.width, column.align, style(cell.tone));
-                    }
-                }
-                Row::Words { name, words } => {
-                    line.put(name, name_width, Align::Left, style(Tone::Plain));
+/// Draws the rows that fit. Returns the actual scroll position.
+pub(super) fn draw(table: &Table, look: &Look, area: Rect, buf: &mut Buffer) -> usize {
+    if area.height == 0 {
+        return look.scroll;
+    }
+    let visible = usize::from(area.height - 1);
+    let scroll = look.scroll.min(table.rows.len().saturating_sub(visible.max(1)));
+    let shown = &table.rows[scroll..table.rows.len().min(scroll + visible)];
+    let columns = fit(&table.columns, table.name_width, area.width);
+    let mut title = table.title.to_owned();
+    if shown.len() < table.rows.len() {
+        title = format!("{title} {}-{}/{}", scroll + 1, scroll + shown.len(), table.rows.len());
+    }
+    let name_width = name_width(table, &title, &columns, area.width);
+    let style = Style::new().add_modifier(Modifier::BOLD);
+    let style = if look.focused { style.add_modifier(Modifier::REVERSED) } else { style };
+    buf.set_style(Rect { height: 1, ..area }, style);
+    let mut line = Line { buf, x: area.x, y: area.y, end: area.right() };
+    line.put(&title, name_width, Align::Left, style);
+    for (_, column) in &columns {
+        line.skip();
+        line.put(&column.title, column.width, column.align, style);
+    }
+    for (row, y) in shown.iter().zip(area.y + 1..) {
+        let mut line = Line { buf, x: area.x, y, end: area.right() };
+        let style = |tone: Tone| look_of(tone, look.colour);
+        match row {
+            Row::Heading(cell) => {
+                line.put(&cell.text, area.width, Align::Left, style(cell.tone));
+            }
+            Row::Values { name, cells } => {
+                line.put(name, name_width, Align::Left, style(Tone::Plain));
+                for (place, column) in &columns {
+                    let cell = &cells[*place];
                     line.skip();
-                    line.put(&words.text, area.width, Align::Left, style(words.tone));
+                    line.put(&cell.text, column.width, column.align, style(cell.tone));
                 }
             }
+            Row::Words { name, words } => {
+                line.put(name, name_width, Align::Left, style(Tone::Plain));
+                line.skip();
+                line.put(&words.text, area.width, Align::Left, style(words.tone));
+            }
         }
-        scroll
     }
+    scroll
+}
 
-    /// The width of the longest name or the title, if there is room.
-    fn name_width(&self, title: &str, columns: &[&Column<T>], width: u16) -> u16 {
-        let names = self.rows.iter().filter_map(|row| match row {
-            Row::Heading(_) => None,
-            Row::Values { name, .. } | Row::Words { name, .. } => Some(name.as_str()),
-        });
-        let longest = names.chain([title]).map(|name| name.chars().count() as u16).max().unwrap_or(0);
-        let others: u16 = columns.iter().map(|column| column.width + 1).sum();
-        let room = width.saturating_sub(others);
-        longest.clamp(self.name_width.min(room), room)
-    }
+/// The width of the longest name or the title, if there is room.
+fn name_width(table: &Table, title: &str, columns: &[(usize, &Column)], width: u16) -> u16 {
+    let names = table.rows.iter().filter_map(|row| match row {
+        Row::Heading(_) => None,
+        Row::Values { name, .. } | Row::Words { name, .. } => Some(name.as_str()),
+    });
+    let longest = names.chain([title]).map(|name| name.chars().count() as u16).max().unwrap_or(0);
+    let others: u16 = columns.iter().map(|(_, column)| column.width + 1).sum();
+    let room = width.saturating_sub(others);
+    longest.clamp(table.name_width.min(room), room)
 }
 
 /// The position of the next text in a line.
@@ -203,38 +135,41 @@ impl Line<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::borrow::Cow;
 
-    const COLUMNS: &[Column<u32>] = &[
-        Column { title: "a", width: 4, rank: 1, align: Align::Right, cell: |n| n.to_string().into() },
-        Column { title: "b", width: 6, rank: 3, align: Align::Right, cell: |_| Cell::new("b", Tone::Bad) },
-        Column {
-            title: "c",
-            width: 4,
-            rank: 2,
-            align: Align::Left,
-            cell: |_| Cell::new("toolong", Tone::Plain),
-        },
+    use super::*;
+    use crate::commands::view::table::Cell;
+
+    const COLUMNS: [Column; 3] = [
+        Column { title: Cow::Borrowed("a"), width: 4, rank: 1, align: Align::Right },
+        Column { title: Cow::Borrowed("b"), width: 6, rank: 3, align: Align::Right },
+        Column { title: Cow::Borrowed("c"), width: 4, rank: 2, align: Align::Left },
     ];
 
-    fn drawn(rows: Vec<Row<'_, u32>>, scroll: usize, width: u16, height: u16) -> (Vec<String>, usize) {
+    fn values(name: &str) -> Row {
+        let cells = vec!["7".to_owned().into(), Cell::new("b", Tone::Bad), "toolong".to_owned().into()];
+        Row::Values { name: name.to_owned(), cells }
+    }
+
+    fn drawn(rows: Vec<Row>, scroll: usize, width: u16, height: u16) -> (Vec<String>, usize) {
         let area = Rect::new(0, 0, width, height);
         let mut buf = Buffer::empty(area);
-        let table = Table { title: "T", columns: COLUMNS, name_width: 5, rows };
-        let scroll = table.draw(&Look { focused: false, colour: false, scroll }, area, &mut buf);
+        let table = Table { title: "T", columns: COLUMNS.to_vec(), name_width: 5, rows };
+        let scroll = draw(&table, &Look { focused: false, colour: false, scroll }, area, &mut buf);
         let line = |y| (0..width).map(|x| buf[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
         ((0..height).map(line).collect(), scroll)
     }
 
     #[test]
     fn columns_go_by_rank_and_stay_in_order() {
-        let titles = |width| fit(COLUMNS, 5, width).iter().map(|c| c.title).collect::<String>();
+        let titles =
+            |width| fit(&COLUMNS, 5, width).iter().map(|(_, column)| &*column.title).collect::<String>();
         assert_eq!([titles(22), titles(21), titles(15), titles(14), titles(9)], ["abc", "ac", "ac", "a", ""]);
     }
 
     #[test]
     fn names_take_the_room_there_is_and_what_is_too_long_is_cut_with_a_sign() {
-        let rows = |name: &str| vec![Row::Values { name: name.to_owned(), of: &7 }];
+        let rows = |name: &str| vec![values(name)];
         assert_eq!(drawn(rows("longish"), 0, 24, 2).0, ["T          a      b c", "longish    7      b too…"]);
         assert_eq!(drawn(rows("longish"), 0, 15, 2).0, ["T        a c", "long…    7 too…"]);
     }
@@ -250,7 +185,7 @@ mod tests {
     #[test]
     fn no_room_at_all_draws_nothing_and_does_not_panic() {
         for (width, height) in [(0, 0), (1, 1), (3, 2), (0, 5)] {
-            drawn(vec![Row::Values { name: "name".to_owned(), of: &7 }], 3, width, height);
+            drawn(vec![values("name")], 3, width, height);
         }
     }
 }

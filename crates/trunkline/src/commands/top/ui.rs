@@ -2,39 +2,18 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A part of the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pane {
-    Classes,
-    Lanes,
-    Flows,
-    Proxies,
-}
-
-impl Pane {
-    pub(super) const ALL: [Pane; 4] = [Pane::Classes, Pane::Lanes, Pane::Flows, Pane::Proxies];
-
-    /// The orders of its rows; the first is the default.
-    pub(super) const fn orders(self) -> &'static [&'static str] {
-        match self {
-            Pane::Classes => &["file", "rate", "waiting", "drops"],
-            Pane::Lanes => &["file", "rate", "core queue", "retransmits"],
-            Pane::Flows => &["rate", "bytes", "rtt", "filtered"],
-            Pane::Proxies => &["file", "rate", "held", "open"],
-        }
-    }
-}
+use crate::commands::view::Pane;
 
 /// The user's choices. [`Pane`] indexes the arrays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ui {
     /// The panes that there are; the first has the focus at the start.
-    pub(super) panes: &'static [Pane],
+    pub(super) panes: Vec<Pane>,
     pub(super) focus: Pane,
     /// Indices into [`Pane::orders`].
-    pub(super) order: [usize; 4],
+    pub(super) order: [usize; Pane::ALL.len()],
     /// Rows scrolled past.
-    pub(super) scroll: [usize; 4],
+    pub(super) scroll: [usize; Pane::ALL.len()],
     pub(super) paused: bool,
     pub(super) help: bool,
 }
@@ -50,25 +29,25 @@ pub(super) enum Next {
 const PAGE: usize = 10;
 
 impl Ui {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Ui {
-            panes: &Pane::ALL,
+            panes: Pane::ALL.to_vec(),
             focus: Pane::Classes,
-            order: [0; 4],
-            scroll: [0; 4],
+            order: [0; Pane::ALL.len()],
+            scroll: [0; Pane::ALL.len()],
             paused: false,
             help: false,
         }
     }
 
     /// Says which panes there are. The focus leaves one that is not there.
-    pub(super) fn show(&mut self, panes: &'static [Pane]) {
-        self.panes = panes;
+    pub(super) fn show(&mut self, panes: Vec<Pane>) {
         if let Some(first) = panes.first()
             && !panes.contains(&self.focus)
         {
             self.focus = *first;
         }
+        self.panes = panes;
     }
 
     /// The order of the rows of `pane`.
@@ -87,6 +66,7 @@ impl Ui {
             KeyCode::Char('c') => self.focus(Pane::Classes),
             KeyCode::Char('l') => self.focus(Pane::Lanes),
             KeyCode::Char('f') => self.focus(Pane::Flows),
+            KeyCode::Char('a') => self.focus(Pane::Paths),
             KeyCode::Char('x') => self.focus(Pane::Proxies),
             KeyCode::Tab => self.focus_next(),
             KeyCode::Up | KeyCode::Char('k') => self.scroll_by(|row| row.saturating_sub(1)),
@@ -152,13 +132,13 @@ mod tests {
     #[test]
     fn the_focus_stays_among_the_panes_that_there_are() {
         let mut ui = Ui::new();
-        ui.show(&[Pane::Classes, Pane::Lanes]);
+        ui.show(vec![Pane::Classes, Pane::Lanes]);
         press(&mut ui, KeyCode::Char('x'));
         assert_eq!(ui.focus, Pane::Classes);
         press(&mut ui, KeyCode::Tab);
         press(&mut ui, KeyCode::Tab);
         assert_eq!(ui.focus, Pane::Classes);
-        ui.show(&[Pane::Proxies]);
+        ui.show(vec![Pane::Proxies]);
         press(&mut ui, KeyCode::Tab);
         assert_eq!(ui.focus, Pane::Proxies);
         press(&mut ui, KeyCode::Char('x'));
@@ -189,9 +169,9 @@ mod tests {
         press(&mut ui, KeyCode::Down);
         press(&mut ui, KeyCode::Down);
         press(&mut ui, KeyCode::Up);
-        assert_eq!(ui.scroll, [0, 1, 0, 0]);
+        assert_eq!(ui.scroll, [0, 1, 0, 0, 0]);
         press(&mut ui, KeyCode::Home);
         press(&mut ui, KeyCode::Up);
-        assert_eq!(ui.scroll, [0; 4]);
+        assert_eq!(ui.scroll, [0; Pane::ALL.len()]);
     }
 }

@@ -1,7 +1,16 @@
 //! The tables: their columns, and the order of their rows.
 
+use std::borrow::Cow;
+#[cfg(feature = "web")]
+use std::collections::BTreeSet;
+
+use trunkline_status::{EdgePacing, UplinkState};
+
+use super::Pane;
 use super::format::{bar, mbit, millis, number, or_dash};
-use super::model::{ClassView, FlowView, LaneNumbers, LaneView, PeerView, ProxiesView, ProxyView, View};
+use super::model::{
+    ClassView, FlowView, LaneNumbers, LaneView, PathView, PeerView, ProxiesView, ProxyView, View,
+};
 use super::table::{Align, Cell, Column, Row, Table, Tone};
 
 /// The queue in the core from which it counts as not kept at the edge: `CoDel`'s target (RFC 8289 §4.3).
@@ -9,14 +18,37 @@ const CORE_QUEUE_US: u32 = 5_000;
 /// The share of a queue's capacity from which it is about to drop.
 const NEARLY_FULL: f64 = 0.9;
 
+/// A column, and its cell for a `T`.
+type ColumnOf<T> = (Column, fn(&T) -> Cell);
+
 /// A column of numbers.
-const fn column<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> Cell) -> Column<T> {
-    Column { title, width, rank, align: Align::Right, cell }
+const fn column<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> Cell) -> ColumnOf<T> {
+    (Column { title: Cow::Borrowed(title), width, rank, align: Align::Right }, cell)
 }
 
 /// A column of words.
-const fn words<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> Cell) -> Column<T> {
-    Column { title, width, rank, align: Align::Left, cell }
+const fn words<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> Cell) -> ColumnOf<T> {
+    (Column { title: Cow::Borrowed(title), width, rank, align: Align::Left }, cell)
+}
+
+/// A row of values.
+fn values<T>(columns: &[ColumnOf<T>], name: String, of: &T) -> Row {
+    Row::Values { name, cells: columns.iter().map(|(_, cell)| cell(of)).collect() }
+}
+
+fn heads<T>(columns: &[ColumnOf<T>]) -> Vec<Column> {
+    columns.iter().map(|(column, _)| column.clone()).collect()
+}
+
+/// The table of a pane, its rows in that order.
+pub(in crate::commands) fn table_of(view: &View, pane: Pane, order: &str) -> Table {
+    match pane {
+        Pane::Classes => classes(view, order),
+        Pane::Lanes => lanes(view, order),
+        Pane::Paths => paths(view, order),
+        Pane::Flows => flows(view, order),
+        Pane::Proxies => proxies(view, order),
+    }
 }
 
 /// Events per second, in `tone` if there are any.
@@ -33,7 +65,7 @@ fn fill(class: &ClassView) -> Cell {
     Cell::new(or_dash(class.fill, |fill| bar(fill, 5)), tone)
 }
 
-const CLASS_COLUMNS: &[Column<ClassView>] = &[
+const CLASS_COLUMNS: &[ColumnOf<ClassView>] = &[
     words("queue", 14, 19, |c| c.discipline.clone().into()),
     column("in Mbit/s", 9, 3, |c| or_dash(c.offered, mbit).into()),
     column("out Mbit/s", 10, 1, |c| or_dash(c.sent, mbit).into()),
@@ -42,7 +74,9 @@ const CLASS_COLUMNS: &[Column<ClassView>] = &[
     column("p50 ms", 6, 8, |c| or_dash(c.p50_us, millis).into()),
     column("p99 ms", 6, 4, |c| or_dash(c.p99_us, millis).into()),
     column("drop/s", 6, 5, |c| events(c.drops, Tone::Warn)),
-    words("mostly", 13, 10, |c| c.main_reason.clone().unwrap_or_default().into()),
+    words("mostly", 13, 10, |c| {
+        c.reasons.first().map(|(reason, _)| reason.clone()).unwrap_or_default().into()
+    }),
     column("mark/s", 6, 11, |c| events(c.marked, Tone::Plain)),
     column("hold/s", 7, 16, |c| events(c.held_off, Tone::Plain)),
     column("filt/s", 6, 12, |c| events(c.filtered, Tone::Plain)),
@@ -67,7 +101,7 @@ fn core_queue(view: &LaneView) -> Cell {
     Cell::new(or_dash(queue, |us| millis(us.into())), tone)
 }
 
-const LANE_COLUMNS: &[Column<LaneView>] = &[
+const LANE_COLUMNS: &[ColumnOf<LaneView>] = &[
     words("state", 5, 0, |l| Cell::new(l.state.to_string(), Tone::Good)),
     column("cwnd", 6, 6, |l| lane(l, |n| n.cwnd.to_string())),
     column("rtt ms", 6, 2, |l| lane(l, |n| or_dash(n.rtt_us, |us| millis(us.into())))),
@@ -84,7 +118,60 @@ const LANE_COLUMNS: &[Column<LaneView>] = &[
     words("to", 28, 13, |l| l.remark.clone().into()),
 ];
 
-const FLOW_COLUMNS: &[Column<FlowView>] = &[
+/// What path control does, in a word.
+fn mode(path: &PathView) -> Cell {
+    let word = match path.mode {
+        None => return Cell::new("-", Tone::Plain),
+        Some(EdgePacing::Off) => "off",
+        Some(EdgePacing::Free) => "free",
+        Some(EdgePacing::Held) => "held",
+        Some(EdgePacing::Varying) => "varying",
+        Some(EdgePacing::Competing) => "competing",
+    };
+    Cell::new(word, if path.mode == Some(EdgePacing::Competing) { Tone::Warn } else { Tone::Plain })
+}
+
+fn path_queue(path: &PathView) -> Cell {
+    let tone = match (path.queue_us, path.target_us) {
+        (Some(queue), target) if queue > target.max(CORE_QUEUE_US.into()) => Tone::Warn,
+        _ => Tone::Plain,
+    };
+    Cell::new(or_dash(path.queue_us, millis), tone)
+}
+
+fn path_state(path: &PathView) -> Cell {
+    let Some(state) = path.state else { return Cell::new("-", Tone::Plain) };
+    Cell::new(state.to_string(), if state == UplinkState::Up { Tone::Good } else { Tone::Bad })
+}
+
+const PATH_COLUMNS: &[ColumnOf<PathView>] = &[
+    words("state", 6, 4, path_state),
+    words("mode", 9, 0, mode),
+    column("Mbit/s", 6, 1, |p| or_dash(p.delivered, |rate| mbit(rate as f64)).into()),
+    column("may Mbit/s", 10, 5, |p| or_dash(p.rate, |rate| mbit(rate as f64)).into()),
+    column("has Mbit/s", 10, 2, |p| or_dash(p.capacity, |rate| mbit(rate as f64)).into()),
+    column("core ms", 7, 3, path_queue),
+    words("of", 8, 9, |p| {
+        Cell::new(
+            if p.queue_us.is_none() {
+                ""
+            } else if p.is_reported {
+                "there"
+            } else {
+                "and back"
+            },
+            Tone::Plain,
+        )
+    }),
+    column("target", 6, 10, |p| or_dash(p.mode.map(|_| p.target_us), millis).into()),
+    column("loss %", 6, 6, |p| or_dash(p.loss, |loss| number(loss * 100.0)).into()),
+    column("lanes", 5, 8, |p| or_dash(p.lanes, |(up, of)| format!("{up}/{of}")).into()),
+    column("flows", 5, 11, |p| or_dash(p.flows, |flows| flows.to_string()).into()),
+    column("rtt ms", 6, 7, |p| or_dash(p.rtt_us, millis).into()),
+    words("what was found out last", 40, 12, |p| p.cause.clone().unwrap_or_default().into()),
+];
+
+const FLOW_COLUMNS: &[ColumnOf<FlowView>] = &[
     words("class", 11, 3, |f| f.class.clone().into()),
     column("Mbit/s", 6, 1, |f| or_dash(f.rate, mbit).into()),
     column("MB", 6, 4, |f| number(f.bytes as f64 / 1e6).into()),
@@ -93,7 +180,7 @@ const FLOW_COLUMNS: &[Column<FlowView>] = &[
     column("idle s", 6, 6, |f| number(f.idle.as_secs_f64()).into()),
 ];
 
-const PROXY_COLUMNS: &[Column<ProxyView>] = &[
+const PROXY_COLUMNS: &[ColumnOf<ProxyView>] = &[
     words("mode", 12, 8, |p| p.mode.clone().into()),
     column("open", 6, 1, |p| p.open.to_string().into()),
     column("new/s", 6, 7, |p| or_dash(p.opened, number).into()),
@@ -123,11 +210,11 @@ fn heading(peer: &PeerView) -> Cell {
 }
 
 /// A name among those of several peers.
-fn of_peer(view: &View, peer: &PeerView, name: &str) -> String {
+pub(in crate::commands) fn of_peer(view: &View, peer: &PeerView, name: &str) -> String {
     if view.peers.len() > 1 { format!("{}: {name}", peer.name) } else { name.to_owned() }
 }
 
-pub(super) fn classes<'a>(view: &'a View, order: &str) -> Table<'a, ClassView> {
+fn classes(view: &View, order: &str) -> Table {
     let mut rows = Vec::new();
     for peer in &view.peers {
         rows.push(Row::Heading(heading(peer)));
@@ -138,12 +225,12 @@ pub(super) fn classes<'a>(view: &'a View, order: &str) -> Table<'a, ClassView> {
             "drops" => sort(&mut classes, |class| class.drops),
             _ => {}
         }
-        rows.extend(classes.into_iter().map(|class| Row::Values { name: class.name.clone(), of: class }));
+        rows.extend(classes.into_iter().map(|class| values(CLASS_COLUMNS, class.name.clone(), class)));
     }
-    Table { title: "classes", columns: CLASS_COLUMNS, name_width: 12, rows }
+    Table { title: "classes", columns: heads(CLASS_COLUMNS), name_width: 12, rows }
 }
 
-pub(super) fn lanes<'a>(view: &'a View, order: &str) -> Table<'a, LaneView> {
+fn lanes(view: &View, order: &str) -> Table {
     let mut lanes: Vec<(&PeerView, &LaneView)> =
         view.peers.iter().flat_map(|peer| peer.lanes.iter().map(move |lane| (peer, lane))).collect();
     let by = |key: fn(&LaneNumbers) -> Option<f64>| {
@@ -155,23 +242,42 @@ pub(super) fn lanes<'a>(view: &'a View, order: &str) -> Table<'a, LaneView> {
         "retransmits" => sort(&mut lanes, by(|numbers| numbers.retransmits)),
         _ => {}
     }
-    let row = |(peer, lane): (&PeerView, &'a LaneView)| {
+    let row = |(peer, lane): (&PeerView, &LaneView)| {
         let name = of_peer(view, peer, &lane.name);
         if lane.numbers.is_some() {
-            return Row::Values { name, of: lane };
+            return values(LANE_COLUMNS, name, lane);
         }
         let why = if lane.remark.is_empty() { String::new() } else { format!(": {}", lane.remark) };
         Row::Words { name, words: Cell::new(format!("{}{why}", lane.state), Tone::Bad) }
     };
     Table {
         title: "lanes",
-        columns: LANE_COLUMNS,
+        columns: heads(LANE_COLUMNS),
         name_width: 12,
         rows: lanes.into_iter().map(row).collect(),
     }
 }
 
-pub(super) fn flows<'a>(view: &'a View, order: &str) -> Table<'a, FlowView> {
+fn paths(view: &View, order: &str) -> Table {
+    let mut paths: Vec<(&PeerView, &PathView)> =
+        view.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))).collect();
+    match order {
+        "rate" => sort(&mut paths, |(_, path)| path.delivered.map(|rate| rate as f64)),
+        "core queue" => sort(&mut paths, |(_, path)| path.queue_us.map(|us| us as f64)),
+        "loss" => sort(&mut paths, |(_, path)| path.loss),
+        _ => {}
+    }
+    let row =
+        |(peer, path): (&PeerView, &PathView)| values(PATH_COLUMNS, of_peer(view, peer, &path.name), path);
+    Table {
+        title: "paths",
+        columns: heads(PATH_COLUMNS),
+        name_width: 12,
+        rows: paths.into_iter().map(row).collect(),
+    }
+}
+
+fn flows(view: &View, order: &str) -> Table {
     let mut flows: Vec<(&PeerView, &FlowView)> =
         view.peers.iter().flat_map(|peer| peer.flows.iter().map(move |flow| (peer, flow))).collect();
     match order {
@@ -180,13 +286,11 @@ pub(super) fn flows<'a>(view: &'a View, order: &str) -> Table<'a, FlowView> {
         "filtered" => sort(&mut flows, |(_, flow)| flow.filtered),
         _ => sort(&mut flows, |(_, flow)| flow.rate),
     }
-    let row = |(peer, flow): (&PeerView, &'a FlowView)| Row::Values {
-        name: of_peer(view, peer, &flow.name),
-        of: flow,
-    };
+    let row =
+        |(peer, flow): (&PeerView, &FlowView)| values(FLOW_COLUMNS, of_peer(view, peer, &flow.name), flow);
     Table {
         title: "flows",
-        columns: FLOW_COLUMNS,
+        columns: heads(FLOW_COLUMNS),
         name_width: 42,
         rows: flows.into_iter().map(row).collect(),
     }
@@ -204,7 +308,7 @@ fn connections(proxies: &ProxiesView) -> Cell {
     }
 }
 
-pub(super) fn proxies<'a>(view: &'a View, order: &str) -> Table<'a, ProxyView> {
+fn proxies(view: &View, order: &str) -> Table {
     let mut rows = Vec::new();
     if let Some(all) = &view.proxies {
         rows.push(Row::Heading(connections(all)));
@@ -215,7 +319,33 @@ pub(super) fn proxies<'a>(view: &'a View, order: &str) -> Table<'a, ProxyView> {
             "open" => sort(&mut proxies, |proxy| Some(proxy.open as f64)),
             _ => {}
         }
-        rows.extend(proxies.into_iter().map(|proxy| Row::Values { name: proxy.name.clone(), of: proxy }));
+        rows.extend(proxies.into_iter().map(|proxy| values(PROXY_COLUMNS, proxy.name.clone(), proxy)));
     }
-    Table { title: "proxies", columns: PROXY_COLUMNS, name_width: 12, rows }
+    Table { title: "proxies", columns: heads(PROXY_COLUMNS), name_width: 12, rows }
+}
+
+/// Drops at the edge by their reasons, of all classes that drop.
+#[cfg(feature = "web")]
+pub(in crate::commands) fn drops(view: &View) -> Table {
+    let classes = || view.peers.iter().flat_map(|peer| peer.classes.iter().map(move |class| (peer, class)));
+    let reasons: BTreeSet<&str> =
+        classes().flat_map(|(_, class)| class.reasons.iter().map(|(reason, _)| reason.as_str())).collect();
+    let row = |(peer, class): (&PeerView, &ClassView)| {
+        let rate =
+            |reason: &str| class.reasons.iter().find(|(name, _)| name == reason).map(|(_, rate)| *rate);
+        let cells = reasons.iter().map(|reason| events(rate(reason), Tone::Warn)).collect();
+        Row::Values { name: of_peer(view, peer, &class.name), cells }
+    };
+    let column = |reason: &&str| Column {
+        title: Cow::Owned(reason.replace('_', " ")),
+        width: 12,
+        rank: 1,
+        align: Align::Right,
+    };
+    Table {
+        title: "drops at the edge a second",
+        columns: reasons.iter().map(column).collect(),
+        name_width: 12,
+        rows: classes().filter(|(_, class)| !class.reasons.is_empty()).map(row).collect(),
+    }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 /// `-` for a missing value.
-pub(super) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+pub(in crate::commands) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), text)
 }
 
 /// About three digits: `0`, `0.52`, `9.87`, `45.1`, `945`, `12.3k`, `4.5M`.
-pub(super) fn number(value: f64) -> String {
+pub(in crate::commands) fn number(value: f64) -> String {
     match value.abs() {
         v if v < 0.005 => "0".to_owned(),
         v if v < 9.995 => format!("{value:.2}"),
@@ -20,23 +20,23 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A rate in bit/s as Mbit/s.
-pub(super) fn mbit(rate: f64) -> String {
+pub(in crate::commands) fn mbit(rate: f64) -> String {
     number(rate / 1e6)
 }
 
 /// µs as ms.
-pub(super) fn millis(micros: u64) -> String {
+pub(in crate::commands) fn millis(micros: u64) -> String {
     number(micros as f64 / 1e3)
 }
 
 /// A bar of `cells` characters, and the share in percent.
-pub(super) fn bar(share: f64, cells: usize) -> String {
+pub(in crate::commands) fn bar(share: f64, cells: usize) -> String {
     let full = ((share.clamp(0.0, 1.0) * cells as f64).round() as usize).min(cells);
     format!("{}{} {:>3.0}%", "#".repeat(full), ".".repeat(cells - full), (share * 100.0).min(999.0))
 }
 
 /// `12 s`, `4:05`, `3:04:05`, `2 d 03:04`.
-pub(super) fn age(time: Duration) -> String {
+pub(in crate::commands) fn age(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match seconds {

@@ -7,152 +7,179 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use trunkline_status::{Class, Flow, Lane, LaneState, Peer, ProxyStatus, Status, Tun};
+use trunkline_status::{
+    Class, EdgePacing, Flow, Lane, LaneState, Path, Peer, ProxyStatus, Status, Tun, Uplink, UplinkState,
+};
 
-use super::ui::Pane;
+use super::Pane;
 use crate::commands::control::State;
 use crate::commands::proxies;
 use crate::commands::rates::{Between, LaneRates, earlier, growth};
 
 /// Everything that a frame shows.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct View {
-    pub(super) site: String,
-    pub(super) uptime: Duration,
+pub(in crate::commands) struct View {
+    pub(in crate::commands) site: String,
+    pub(in crate::commands) uptime: Duration,
     /// `None` for a process that runs proxies alone.
-    pub(super) device: Option<DeviceView>,
-    pub(super) peers: Vec<PeerView>,
-    pub(super) proxies: Option<ProxiesView>,
+    pub(in crate::commands) device: Option<DeviceView>,
+    pub(in crate::commands) peers: Vec<PeerView>,
+    pub(in crate::commands) proxies: Option<ProxiesView>,
 }
 
 /// The proxies of a daemon. Rates are in connections/s and bit/s.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ProxiesView {
-    pub(super) open: u64,
-    pub(super) opening: u64,
-    pub(super) opened: Option<f64>,
+pub(in crate::commands) struct ProxiesView {
+    pub(in crate::commands) open: u64,
+    pub(in crate::commands) opening: u64,
+    pub(in crate::commands) opened: Option<f64>,
     /// Connections that were not opened, passed, or ended for want of something.
-    pub(super) failed: Option<f64>,
+    pub(in crate::commands) failed: Option<f64>,
     /// How most of them failed between the two states.
-    pub(super) main_failure: Option<&'static str>,
-    pub(super) from_clients: Option<f64>,
-    pub(super) from_servers: Option<f64>,
-    pub(super) proxies: Vec<ProxyView>,
+    pub(in crate::commands) main_failure: Option<&'static str>,
+    pub(in crate::commands) from_clients: Option<f64>,
+    pub(in crate::commands) from_servers: Option<f64>,
+    pub(in crate::commands) proxies: Vec<ProxyView>,
 }
 
 /// One of `[[proxies]]`. Rates are in bit/s, and of connections, segments and packets per second.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ProxyView {
-    pub(super) name: String,
-    pub(super) mode: String,
-    pub(super) open: u64,
-    pub(super) opened: Option<f64>,
+pub(in crate::commands) struct ProxyView {
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) mode: String,
+    pub(in crate::commands) open: u64,
+    pub(in crate::commands) opened: Option<f64>,
     /// What the hosts behind have acknowledged.
-    pub(super) delivered: Option<f64>,
-    pub(super) delivered_bytes: u64,
-    pub(super) held: u64,
-    pub(super) held_max: u64,
+    pub(in crate::commands) delivered: Option<f64>,
+    pub(in crate::commands) delivered_bytes: u64,
+    pub(in crate::commands) held: u64,
+    pub(in crate::commands) held_max: u64,
     /// The emulated link's rate, as text.
-    pub(super) link: String,
-    pub(super) delayed: Option<f64>,
-    pub(super) dropped: Option<f64>,
-    pub(super) clamped: Option<f64>,
+    pub(in crate::commands) link: String,
+    pub(in crate::commands) delayed: Option<f64>,
+    pub(in crate::commands) dropped: Option<f64>,
+    pub(in crate::commands) clamped: Option<f64>,
 }
 
 /// The TUN device. Rates are in bit/s and packets/s.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct DeviceView {
-    pub(super) name: String,
-    pub(super) read: Option<f64>,
-    pub(super) drops: Option<f64>,
-    pub(super) main_reason: Option<&'static str>,
-    pub(super) pool_bytes: u64,
+pub(in crate::commands) struct DeviceView {
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) read: Option<f64>,
+    pub(in crate::commands) drops: Option<f64>,
+    pub(in crate::commands) main_reason: Option<&'static str>,
+    pub(in crate::commands) pool_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct PeerView {
-    pub(super) name: String,
-    pub(super) in_clear: bool,
+pub(in crate::commands) struct PeerView {
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) in_clear: bool,
     /// The rate of packets from it, bit/s.
-    pub(super) received: Option<f64>,
+    pub(in crate::commands) received: Option<f64>,
     /// Refused packets, packets/s.
-    pub(super) refused: Option<f64>,
-    pub(super) classes: Vec<ClassView>,
-    pub(super) lanes: Vec<LaneView>,
-    pub(super) flows: Vec<FlowView>,
+    pub(in crate::commands) refused: Option<f64>,
+    pub(in crate::commands) classes: Vec<ClassView>,
+    pub(in crate::commands) lanes: Vec<LaneView>,
+    pub(in crate::commands) paths: Vec<PathView>,
+    pub(in crate::commands) flows: Vec<FlowView>,
 }
 
 /// Rates are in bit/s, and of drops, marks and the like in packets/s.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ClassView {
-    pub(super) name: String,
-    pub(super) discipline: String,
-    pub(super) lane_group: String,
-    pub(super) weight: u32,
-    pub(super) offered: Option<f64>,
-    pub(super) sent: Option<f64>,
-    pub(super) backlog: u64,
-    pub(super) mean_backlog: Option<f64>,
-    pub(super) p50_us: Option<u64>,
-    pub(super) p99_us: Option<u64>,
-    pub(super) drops: Option<f64>,
-    /// The most frequent reason of drops between the two states.
-    pub(super) main_reason: Option<String>,
-    pub(super) marked: Option<f64>,
-    pub(super) held_off: Option<f64>,
-    pub(super) filtered: Option<f64>,
-    pub(super) flows: u64,
-    pub(super) k_packets: Option<u64>,
+pub(in crate::commands) struct ClassView {
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) discipline: String,
+    pub(in crate::commands) lane_group: String,
+    pub(in crate::commands) weight: u32,
+    pub(in crate::commands) offered: Option<f64>,
+    pub(in crate::commands) sent: Option<f64>,
+    pub(in crate::commands) backlog: u64,
+    pub(in crate::commands) mean_backlog: Option<f64>,
+    pub(in crate::commands) p50_us: Option<u64>,
+    pub(in crate::commands) p99_us: Option<u64>,
+    pub(in crate::commands) drops: Option<f64>,
+    /// The reasons of drops between the two states, packets/s, the most frequent first.
+    pub(in crate::commands) reasons: Vec<(String, f64)>,
+    pub(in crate::commands) marked: Option<f64>,
+    pub(in crate::commands) held_off: Option<f64>,
+    pub(in crate::commands) filtered: Option<f64>,
+    pub(in crate::commands) flows: u64,
+    pub(in crate::commands) k_packets: Option<u64>,
     /// The used share of the capacity, of bytes or packets, whichever is larger: 0 to 1, or above while the capacity shrinks.
-    pub(super) fill: Option<f64>,
-    pub(super) drop_probability: Option<f64>,
-    pub(super) rtt_up_us: Option<u64>,
-    pub(super) window_bytes: Option<u64>,
+    pub(in crate::commands) fill: Option<f64>,
+    pub(in crate::commands) drop_probability: Option<f64>,
+    pub(in crate::commands) rtt_up_us: Option<u64>,
+    pub(in crate::commands) window_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct LaneView {
-    pub(super) name: String,
-    pub(super) state: LaneState,
-    pub(super) transport: String,
-    pub(super) congestion_control: String,
+pub(in crate::commands) struct LaneView {
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) state: LaneState,
+    pub(in crate::commands) transport: String,
+    pub(in crate::commands) congestion_control: String,
     /// `None` while it is down.
-    pub(super) numbers: Option<LaneNumbers>,
+    pub(in crate::commands) numbers: Option<LaneNumbers>,
     /// The peer's address, or why there is no lane.
-    pub(super) remark: String,
+    pub(in crate::commands) remark: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct LaneNumbers {
-    pub(super) cwnd: u32,
-    pub(super) rtt_us: Option<u32>,
-    pub(super) min_rtt_us: Option<u32>,
-    pub(super) queue_in_core_us: Option<u32>,
-    pub(super) sent: Option<f64>,
-    pub(super) received: Option<f64>,
-    pub(super) retransmits: Option<f64>,
+pub(in crate::commands) struct LaneNumbers {
+    pub(in crate::commands) cwnd: u32,
+    pub(in crate::commands) rtt_us: Option<u32>,
+    pub(in crate::commands) min_rtt_us: Option<u32>,
+    pub(in crate::commands) queue_in_core_us: Option<u32>,
+    pub(in crate::commands) sent: Option<f64>,
+    pub(in crate::commands) received: Option<f64>,
+    pub(in crate::commands) retransmits: Option<f64>,
     /// Header bytes before compression over header bytes after it.
-    pub(super) compression: Option<f64>,
-    pub(super) unsent_bytes: u64,
-    pub(super) pacing_rate: Option<u64>,
+    pub(in crate::commands) compression: Option<f64>,
+    pub(in crate::commands) unsent_bytes: u64,
+    pub(in crate::commands) pacing_rate: Option<u64>,
+}
+
+/// A path for packets of one DSCP, or one of several paths of which path control knows nothing. Rates are in bit/s.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::commands) struct PathView {
+    /// `path` where there is one alone, with its DSCP where there are several.
+    pub(in crate::commands) name: String,
+    /// Of one of several.
+    pub(in crate::commands) state: Option<UplinkState>,
+    /// `None` if path control knows nothing of it. So it is with the numbers below.
+    pub(in crate::commands) mode: Option<EdgePacing>,
+    pub(in crate::commands) delivered: Option<u64>,
+    pub(in crate::commands) rate: Option<u64>,
+    pub(in crate::commands) capacity: Option<u64>,
+    pub(in crate::commands) queue_us: Option<u64>,
+    pub(in crate::commands) target_us: u64,
+    /// Whether the queue is that of the way there alone.
+    pub(in crate::commands) is_reported: bool,
+    pub(in crate::commands) loss: Option<f64>,
+    /// Of one of several: lanes that are up, and all.
+    pub(in crate::commands) lanes: Option<(u32, u32)>,
+    pub(in crate::commands) flows: Option<u32>,
+    pub(in crate::commands) rtt_us: Option<u64>,
+    pub(in crate::commands) cause: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FlowView {
+pub(in crate::commands) struct FlowView {
     /// Protocol and both ends.
-    pub(super) name: String,
-    pub(super) class: String,
-    pub(super) rate: Option<f64>,
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) class: String,
+    pub(in crate::commands) rate: Option<f64>,
     /// Bytes that it has sent since the gateway first saw it.
-    pub(super) bytes: u64,
-    pub(super) filtered: Option<f64>,
-    pub(super) rtt_us: Option<u64>,
-    pub(super) idle: Duration,
+    pub(in crate::commands) bytes: u64,
+    pub(in crate::commands) filtered: Option<f64>,
+    pub(in crate::commands) rtt_us: Option<u64>,
+    pub(in crate::commands) idle: Duration,
 }
 
 impl View {
     /// The state `now` of a daemon, with rates since `before`.
-    pub(super) fn of(before: Option<&State>, now: &State) -> Self {
+    pub(in crate::commands) fn of(before: Option<&State>, now: &State) -> Self {
         match (before, now) {
             (Some(State::Gateway(before)), State::Gateway(now)) => View::new(Some(before), now),
             (_, State::Gateway(now)) => View::new(None, now),
@@ -162,7 +189,7 @@ impl View {
     }
 
     /// That of a process that runs proxies alone.
-    pub(super) fn of_proxies(
+    pub(in crate::commands) fn of_proxies(
         before: Option<&trunkline_status::ProxiesStatus>,
         now: &trunkline_status::ProxiesStatus,
     ) -> Self {
@@ -176,7 +203,7 @@ impl View {
     }
 
     /// That of a gateway.
-    pub(super) fn new(before: Option<&Status>, now: &Status) -> Self {
+    pub(in crate::commands) fn new(before: Option<&Status>, now: &Status) -> Self {
         let last = before.and_then(|before| Some((before, Between::states(before, now)?)));
         let peers = now.peers.iter().map(|peer| {
             let last = last.and_then(|(status, between)| {
@@ -197,16 +224,18 @@ impl View {
     }
 
     /// The panes that have something to show.
-    pub(super) fn panes(&self) -> &'static [Pane] {
-        match (&self.device, &self.proxies) {
-            (Some(_), None) => &[Pane::Classes, Pane::Lanes, Pane::Flows],
-            (Some(_), Some(_)) => &Pane::ALL,
-            (None, _) => &[Pane::Proxies],
-        }
+    pub(in crate::commands) fn panes(&self) -> Vec<Pane> {
+        let mut panes = Pane::ALL.to_vec();
+        panes.retain(|pane| match pane {
+            Pane::Classes | Pane::Lanes | Pane::Flows => self.device.is_some(),
+            Pane::Paths => self.peers.iter().any(|peer| !peer.paths.is_empty()),
+            Pane::Proxies => self.proxies.is_some(),
+        });
+        panes
     }
 
     /// Lanes that are up, and all.
-    pub(super) fn lanes_up(&self) -> (usize, usize) {
+    pub(in crate::commands) fn lanes_up(&self) -> (usize, usize) {
         let lanes = || self.peers.iter().flat_map(|peer| &peer.lanes);
         (lanes().filter(|lane| lane.numbers.is_some()).count(), lanes().count())
     }
@@ -324,7 +353,48 @@ impl PeerView {
             refused: rate(|peer| peer.received.refused()),
             classes: classes.collect(),
             lanes: lanes.collect(),
+            paths: PathView::all(now),
             flows: flows.collect(),
+        }
+    }
+}
+
+impl PathView {
+    /// The paths to a peer: those that path control knows, and then those of which it knows nothing.
+    fn all(peer: &Peer) -> Vec<Self> {
+        let uplink = |name: &str| peer.uplinks.iter().find(|uplink| uplink.name == *name);
+        let marked = peer.paths.iter().any(|path| path.dscp != peer.paths[0].dscp);
+        let known = peer.paths.iter().map(|path| PathView::new(path, uplink(&path.path), marked));
+        let others =
+            peer.uplinks.iter().filter(|uplink| peer.paths.iter().all(|path| path.path != uplink.name));
+        let others = others.map(|uplink| PathView { name: uplink.name.clone(), ..PathView::of(uplink) });
+        known.chain(others).collect()
+    }
+
+    fn new(path: &Path, uplink: Option<&Uplink>, marked: bool) -> Self {
+        let name = if path.path.is_empty() { "path" } else { &path.path };
+        PathView {
+            name: if marked { format!("{name}, DSCP {}", path.dscp) } else { name.to_owned() },
+            mode: Some(path.mode),
+            delivered: Some(path.lane_groups.iter().map(|share| share.delivered).sum()),
+            rate: path.rate,
+            capacity: path.capacity,
+            queue_us: path.queue_us,
+            target_us: path.target_us,
+            is_reported: path.reported,
+            loss: path.loss,
+            cause: path.cause.clone(),
+            ..uplink.map(PathView::of).unwrap_or_default()
+        }
+    }
+
+    fn of(uplink: &Uplink) -> Self {
+        PathView {
+            state: Some(uplink.state),
+            lanes: Some((uplink.lanes_up, uplink.lanes)),
+            flows: Some(uplink.flows),
+            rtt_us: uplink.rtt_us,
+            ..PathView::default()
         }
     }
 }
@@ -334,10 +404,13 @@ impl ClassView {
         let rate =
             |count: fn(&Class) -> u64| last.map(|(before, between)| between.rate(count(before), count(now)));
         let sojourn = last.map(|(before, _)| now.sojourn.since(&before.sojourn));
-        let main_reason = last.and_then(|(before, _)| {
+        let reasons = last.map(|(before, between)| {
             let then = |reason: &str| before.drops.get(reason).copied().unwrap_or(0);
-            let growth = now.drops.iter().map(|(reason, count)| (growth(then(reason), *count), reason));
-            growth.filter(|(count, _)| *count > 0).max().map(|(_, reason)| reason.clone())
+            let rates =
+                now.drops.iter().map(|(reason, count)| (reason.clone(), between.rate(then(reason), *count)));
+            let mut rates: Vec<_> = rates.filter(|(_, rate)| *rate > 0.0).collect();
+            rates.sort_by(|a, b| b.1.total_cmp(&a.1));
+            rates
         });
         let share = |taken: u64, of: u64| (of > 0).then(|| taken as f64 / of as f64);
         let fill =
@@ -357,7 +430,7 @@ impl ClassView {
             p50_us: sojourn.as_ref().and_then(|sojourn| sojourn.p50_us),
             p99_us: sojourn.as_ref().and_then(|sojourn| sojourn.p99_us),
             drops: rate(Class::dropped),
-            main_reason,
+            reasons: reasons.unwrap_or_default(),
             marked: rate(|class| class.marked),
             held_off: rate(|class| class.held_off),
             filtered: rate(|class| class.filtered),

@@ -84,7 +84,7 @@ fn flow(source: &str, destination: &str, ten_seconds: u64) -> Flow {
 }
 
 /// A gateway with one peer, after `ten_seconds` times ten seconds.
-pub(super) fn status(ten_seconds: u64) -> Status {
+pub(in crate::commands) fn status(ten_seconds: u64) -> Status {
     let quiet = |name: &str, discipline: &str| Class {
         name: name.to_owned(),
         lane_group: name.to_owned(),
@@ -144,7 +144,7 @@ pub(super) fn status(ten_seconds: u64) -> Status {
 }
 
 /// Proxies, after `ten_seconds` times ten seconds.
-pub(super) fn proxies(ten_seconds: u64) -> trunkline_status::ProxiesStatus {
+pub(in crate::commands) fn proxies(ten_seconds: u64) -> trunkline_status::ProxiesStatus {
     let proxy = |name: &str, mode: &str, counts| ProxyStatus {
         name: name.to_owned(),
         mode: mode.to_owned(),

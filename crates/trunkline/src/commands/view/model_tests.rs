@@ -1,5 +1,5 @@
 use super::*;
-use crate::commands::top::sample;
+use crate::commands::view::sample;
 
 fn ten_seconds() -> View {
     View::new(Some(&sample::status(0)), &sample::status(1))
@@ -42,12 +42,12 @@ fn sojourn_quantiles_are_those_of_the_interval_alone() {
 #[test]
 fn the_main_reason_is_that_of_most_drops_in_the_interval() {
     let (before, mut now) = (sample::status(0), sample::status(1));
-    assert_eq!(ten_seconds().peers[0].classes[1].main_reason.as_deref(), Some("early"));
+    assert_eq!(ten_seconds().peers[0].classes[1].reasons[0].0, "early");
     // `early` has still dropped more in all.
     now.peers[0].classes[1].drops.insert("byte_limit".to_owned(), 400);
     let view = View::new(Some(&before), &now);
-    assert_eq!(view.peers[0].classes[1].main_reason.as_deref(), Some("byte_limit"));
-    assert_eq!(view.peers[0].classes[0].main_reason, None);
+    assert_eq!(view.peers[0].classes[1].reasons[0].0, "byte_limit");
+    assert_eq!(view.peers[0].classes[0].reasons, []);
 }
 
 #[test]
