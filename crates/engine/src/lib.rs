@@ -21,6 +21,7 @@ use std::time::Duration;
 
 pub use sim::session::{OnItsWay, Session};
 use thiserror::Error;
+pub use trunkline_schema::MAX_WEIGHT;
 use trunkline_sim::SettingsError;
 
 use crate::outcome::Outcome;

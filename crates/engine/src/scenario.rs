@@ -2,6 +2,7 @@
 //!
 //! Queues, TCPs, classes and distributions are the plain values of the crates that run them; nothing here belongs to one engine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -225,6 +226,28 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// Names of series that show a run at a glance: of every way of a link, and of every class at the edge, what waits and what is dropped;
+    /// of every group what arrives.
+    pub fn overview(&self) -> Vec<String> {
+        let ways = |name: &str| [name.to_owned(), format!("{name}.back")];
+        let links = self.links.iter().flat_map(|link| ways(&link.name));
+        let classes = self.trunks.iter().flat_map(|trunk| {
+            let class = |way: String| {
+                trunk
+                    .plan
+                    .classes
+                    .iter()
+                    .map(move |class| format!("{way}.{}", class.name))
+                    .collect::<Vec<_>>()
+            };
+            ways(&trunk.name).into_iter().flat_map(class)
+        });
+        let queues =
+            links.chain(classes).flat_map(|of| [format!("{of}.queue.packets"), format!("{of}.drops")]);
+        let groups: BTreeSet<&str> = self.traffic.iter().map(|traffic| traffic.group.as_str()).collect();
+        queues.chain(groups.into_iter().map(|group| format!("{group}.goodput"))).collect()
+    }
+
     /// The names of the sources over TCP.
     pub fn tcp_sources(&self) -> impl Iterator<Item = &str> {
         let over_tcp = self.traffic.iter().filter(|source| matches!(source.load, Load::Tcp { .. }));

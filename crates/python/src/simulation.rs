@@ -7,9 +7,8 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use trunkline_engine::{EngineError, Session};
+use trunkline_engine::{MAX_WEIGHT, Session};
 use trunkline_lab::results::Point;
-use trunkline_queue::Value;
 use trunkline_units::{Rate, Time};
 
 use crate::custom::{self, Discipline, Failure};
@@ -21,8 +20,6 @@ use crate::value;
 /// What a file allows of a duration and of a rate (docs/experiments.md), bit/s.
 const MAX_TIME: Duration = Duration::from_secs(10_000_000);
 const MAX_RATE: f64 = 1e13;
-/// The largest weight of a class.
-const MAX_WEIGHT: u64 = 1000;
 /// A step longer than this, in simulated time, looks after signals in between.
 const STRIDE: Duration = Duration::from_secs(1);
 
@@ -205,32 +202,16 @@ impl Simulation {
         weight: Option<Bound<'_, PyAny>>,
         target: Option<f64>,
     ) -> PyResult<()> {
-        let weight = weight.map(|weight| value::number("weight", &weight, 1..=MAX_WEIGHT)).transpose()?;
+        let most = u64::from(MAX_WEIGHT);
+        let weight = weight.map(|weight| value::number("weight", &weight, 1..=most)).transpose()?;
         let target = target.map(|target| seconds("target", target)).transpose()?;
-        let changed = self.session().change_class(trunk, name, |class| {
-            if let Some(weight) = weight {
-                class.share.weight = weight as u32;
-            }
-            let Some(target) = target else { return Ok(()) };
-            let description = class.queue.description();
-            let Some(parameter) = description.parameter("target") else {
-                return Err(Refused::Value(format!(
-                    "the discipline of class {name:?} is {}, which has no target; allowed: codel, fq-codel, pie",
-                    description.word
-                )));
-            };
-            if !parameter.set(&mut class.queue, Value::Time(target)) {
-                return Err(Refused::Value(format!("target is {target:?}; allowed: {}", parameter.range)));
-            }
-            match class.queue.conflict() {
-                None => Ok(()),
-                Some(conflict) => Err(Refused::Value(format!("{}; allowed: {}", conflict.problem, conflict.allowed))),
-            }
-        });
-        changed.map_err(|refused| match refused {
-            Refused::Engine(error) => failed(&error),
-            Refused::Value(what) => PyValueError::new_err(what),
-        })
+        let session = self.session();
+        if let Some(weight) = weight {
+            session.set_weight(trunk, name, weight as u32).map_err(|error| failed(&error))?;
+        }
+        target
+            .map_or(Ok(()), |target| session.set_target(trunk, name, target))
+            .map_err(|error| failed(&error))
     }
 
     /// Sets the congestion window of a sender, in bytes, from now on in place of its congestion control. Whether it has a connection.
@@ -242,18 +223,6 @@ impl Simulation {
 
     fn __repr__(&mut self) -> String {
         format!("<trunkline.Simulation at {} s>", self.now())
-    }
-}
-
-/// Why a class is not changed.
-enum Refused {
-    Engine(EngineError),
-    Value(String),
-}
-
-impl From<EngineError> for Refused {
-    fn from(error: EngineError) -> Self {
-        Refused::Engine(error)
     }
 }
 

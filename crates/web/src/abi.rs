@@ -118,6 +118,15 @@ extern "C" fn set_loss(loss: f64) -> u32 {
     with_run(|run, link| run.set_loss(link, loss).map(|()| String::new()))
 }
 
+/// Changes the weight of a class; the buffer has one way of a trunk, a line's end, and the class.
+#[unsafe(no_mangle)]
+extern "C" fn set_weight(weight: u32) -> u32 {
+    with_run(|run, text| {
+        let (trunk, class) = text.split_once('\n').unwrap_or((text, ""));
+        run.set_weight(trunk, class, weight).map(|()| String::new())
+    })
+}
+
 /// The answer is a fingerprint of all that has happened.
 #[unsafe(no_mangle)]
 extern "C" fn digest() -> u32 {

@@ -37,6 +37,8 @@ pub struct Described {
     pub traffic: Vec<Traffic>,
     /// Trunks that are enabled.
     pub trunks: Vec<Trunk>,
+    /// Names of series that show it at a glance.
+    pub overview: Vec<String>,
 }
 
 /// A node.
@@ -83,6 +85,8 @@ pub struct Trunk {
     pub gateways: [usize; 2],
     /// Names of its classes.
     pub classes: Vec<String>,
+    /// Their weights.
+    pub weights: Vec<u32>,
     /// How many lanes it has.
     pub lanes: usize,
 }
@@ -189,6 +193,14 @@ impl Run {
         told(self.session.set_loss(link, loss))
     }
 
+    /// Changes the weight of a class of one way of a trunk.
+    ///
+    /// # Errors
+    /// There is no such trunk or class, or no class has such a weight.
+    pub fn set_weight(&mut self, trunk: &str, class: &str, weight: u32) -> Result<(), String> {
+        told(self.session.set_weight(trunk, class, weight))
+    }
+
     /// A fingerprint of all that has happened: that of `lab run`, if nothing was changed and it has run for the duration.
     pub fn digest(&self) -> String {
         self.session.digest()
@@ -230,6 +242,7 @@ impl Described {
             name: trunk.name.clone(),
             gateways: trunk.gateways,
             classes: trunk.plan.classes.iter().map(|class| class.name.to_string()).collect(),
+            weights: trunk.plan.classes.iter().map(|class| class.share.weight).collect(),
             lanes: trunk.plan.lane_count(),
         });
         Described {
@@ -241,6 +254,7 @@ impl Described {
             links: links.collect(),
             traffic: traffic.collect(),
             trunks: trunks.collect(),
+            overview: scenario.overview(),
         }
     }
 }
@@ -304,6 +318,7 @@ mod tests {
             r#""nodes":[{"name":"a","kind":"host"},{"name":"b","kind":"host"}]"#,
             r#""links":[{"name":"wan","ends":[0,1],"rate":10000000.0,"delay":0.01}]"#,
             r#""traffic":[{"name":"bulk","group":"bulk","ends":[0,1],"users":1}],"trunks":[]"#,
+            r#""overview":["wan.queue.packets","wan.drops","wan.back.queue.packets","wan.back.drops","bulk.goodput"]"#,
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }

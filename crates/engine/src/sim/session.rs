@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use trunkline_link::{LinkChange, Loss};
-use trunkline_queue::CustomDiscipline;
+use trunkline_queue::{CustomDiscipline, Value};
+use trunkline_schema::MAX_WEIGHT;
 use trunkline_trunk::ClassSettings;
 use trunkline_units::{Instant, Rate};
 
@@ -196,22 +197,54 @@ impl Session {
         Ok(())
     }
 
-    /// Changes a class of one way of a trunk, as a gateway's reload does.
+    /// Changes the weight of a class of one way of a trunk, as a gateway's reload does.
     ///
     /// # Errors
-    /// There is no such trunk or class, or what `change` says.
-    pub fn change_class<E: From<EngineError>>(
+    /// There is no such trunk or class, or no class has such a weight.
+    pub fn set_weight(&mut self, trunk: &str, class: &str, weight: u32) -> Result<(), EngineError> {
+        self.change_class(trunk, class, |settings| {
+            settings.share.weight = weight;
+            let is_one = (1..=MAX_WEIGHT).contains(&weight);
+            is_one
+                .then_some(())
+                .ok_or_else(|| misfit("weight", format!("is {weight}; allowed: 1 to {MAX_WEIGHT}")))
+        })
+    }
+
+    /// Changes the delay that the queue of a class of one way of a trunk aims at.
+    ///
+    /// # Errors
+    /// There is no such trunk or class, its discipline has no such delay, or another one.
+    pub fn set_target(&mut self, trunk: &str, class: &str, target: Duration) -> Result<(), EngineError> {
+        self.change_class(trunk, class, |settings| {
+            let description = settings.queue.description();
+            let Some(parameter) = description.parameter("target") else {
+                let problem =
+                    format!("is {}, which has no target; allowed: codel, fq-codel, pie", description.word);
+                return Err(misfit(format!("the discipline of class {class:?}"), problem));
+            };
+            if !parameter.set(&mut settings.queue, Value::Time(target)) {
+                return Err(misfit("target", format!("is {target:?}; allowed: {}", parameter.range)));
+            }
+            settings.queue.conflict().map_or(Ok(()), |conflict| {
+                let problem = format!("{}; allowed: {}", conflict.problem, conflict.allowed);
+                Err(misfit(format!("class {class:?}:"), problem))
+            })
+        })
+    }
+
+    fn change_class(
         &mut self,
         trunk: &str,
         class: &str,
-        change: impl FnOnce(&mut ClassSettings) -> Result<(), E>,
-    ) -> Result<(), E> {
+        change: impl FnOnce(&mut ClassSettings) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
         let names = || self.scenario.trunks.iter().map(|trunk| trunk.name.as_str());
         let (place, side) = one_way(names(), trunk).ok_or_else(|| unknown(trunk, "trunk", names()))?;
         let id = self.built.trunks[place];
         let mut classes = self.built.network.plan(id, side).classes.clone();
         let Some(found) = classes.iter_mut().find(|known| *known.name == *class) else {
-            return Err(unknown(class, "class", classes.iter().map(|class| &*class.name)).into());
+            return Err(unknown(class, "class", classes.iter().map(|class| &*class.name)));
         };
         change(found)?;
         self.built.network.set_classes(id, side, classes);
@@ -243,5 +276,9 @@ fn one_way<'a>(mut names: impl Iterator<Item = &'a str>, name: &str) -> Option<(
 
 fn unknown<'a>(name: &str, what: &str, all: impl Iterator<Item = &'a str>) -> EngineError {
     let all = all.collect::<Vec<_>>().join(", ");
-    EngineError::Misfit { part: format!("{name:?}"), problem: format!("is no {what}; allowed: {all}") }
+    misfit(format!("{name:?}"), format!("is no {what}; allowed: {all}"))
+}
+
+fn misfit(part: impl Into<String>, problem: String) -> EngineError {
+    EngineError::Misfit { part: part.into(), problem }
 }
