@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 
+import { Measured } from "./measured.js";
 import { Network } from "./network.js";
 import { CHOICES, PAPERS, PRESETS, SETTINGS, defaults, experiment } from "./scenario.js";
 import { Simulation, compile } from "./simulation.js";
@@ -36,20 +37,10 @@ class Panel {
     this.sampled = [];
   }
 
-  /** The values that it watches, by name. */
-  static watched(described) {
-    const ways = (name) => [name, `${name}.back`];
-    const links = described.links.flatMap(({ name }) => ways(name));
-    const classes = described.trunks.flatMap(({ name, classes }) => ways(name).flatMap((way) => classes.map((each) => `${way}.${each}`)));
-    const groups = [...new Set(described.traffic.map(({ group }) => group))].map((group) => `${group}.goodput`);
-    const queues = [...links, ...classes].flatMap((name) => [`${name}.queue.packets`, `${name}.drops`]);
-    return [...queues, ...groups];
-  }
-
   sample() {
     const { simulation } = this;
     const values = simulation.read();
-    this.last = { time: simulation.now, values: Object.fromEntries(this.names.map((name, place) => [name, values[place]])) };
+    this.last = { time: simulation.now, values: Object.fromEntries(simulation.described.overview.map((name, place) => [name, values[place]])) };
     this.sampled.push(this.last);
     if (this.sampled.length > SHOWN / EVERY) this.sampled.shift();
   }
@@ -65,10 +56,7 @@ class Panel {
   }
 }
 
-async function open(title, text, point = 0) {
-  const first = await Simulation.open(module, text, { point });
-  const names = Panel.watched(first.described);
-  const simulation = await Simulation.open(module, text, { point, watch: names });
+function show(title, simulation) {
   const figure = document.createElement("figure");
   const heading = document.createElement("h2");
   heading.textContent = title;
@@ -78,8 +66,32 @@ async function open(title, text, point = 0) {
   canvas.setAttribute("aria-label", `${title}: packets and queues; the text below says the same in numbers`);
   figure.append(heading, canvas);
   at("networks").append(figure);
-  const panel = new Panel(title, simulation, canvas);
-  panel.names = names;
+  return new Panel(title, simulation, canvas);
+}
+
+async function open(title, text, point = 0) {
+  const simulation = await Simulation.open(module, text, { point });
+  simulation.watch(simulation.described.overview);
+  return show(title, simulation);
+}
+
+/** A run on the kernel of the machine that serves the page. */
+async function follow({ name, text, point, frames }) {
+  const { described } = await Simulation.open(module, text, { point });
+  const measured = new Measured(described);
+  const panel = show(`${name}, on the kernel of this machine`, measured);
+  const events = new EventSource(frames);
+  events.onmessage = ({ data }) => {
+    const frame = JSON.parse(data);
+    if (frame.values) {
+      // It has begun anew.
+      if (frame.at < measured.now) panel.sampled.length = 0;
+      measured.take(frame);
+      panel.sample();
+    }
+    at("look").textContent = frame.notice ?? described.title;
+  };
+  events.onerror = () => { at("look").textContent = "trunkline lab watch does not answer, retrying"; };
   return panel;
 }
 
@@ -102,6 +114,8 @@ async function begin() {
   try {
     panels = paper
       ? await beside(paper)
+      : own?.frames
+      ? [await follow(own)]
       : own
       ? [await open(own.name, own.text, own.point)]
       : [await open("Without a trunk", experiment(settings, { trunk: false })), await open("With a trunk", experiment(settings, { trunk: true }))];
@@ -112,6 +126,7 @@ async function begin() {
   time = 0;
   at("controls").hidden = own !== null || paper !== null;
   offerPoints();
+  offerWeights();
   draw();
   chart();
 }
@@ -124,11 +139,30 @@ function offerPoints() {
   at("point").replaceChildren(...points.map((point, place) => new Option(named(point), String(place), false, place === own.point)));
 }
 
+/** Sliders for the weights of a trunk's classes, which change while it runs. */
+function offerWeights() {
+  const panel = panels.find(({ simulation }) => simulation.setWeight && simulation.described.trunks.length > 0);
+  const trunks = panel?.simulation.described.trunks ?? [];
+  const rows = trunks.flatMap(({ name, classes, weights }) => (classes.length < 2 ? [] : classes.map((each, place) => {
+    const shown = Object.assign(document.createElement("output"), { textContent: weights[place] });
+    const attributes = { type: "range", min: 1, max: Math.max(20, weights[place]), step: 1, value: weights[place] };
+    const slider = Object.assign(document.createElement("input"), attributes);
+    slider.addEventListener("input", () => {
+      shown.textContent = slider.value;
+      for (const way of [name, `${name}.back`]) panel.simulation.setWeight(way, each, Number(slider.value));
+    });
+    const row = document.createElement("label");
+    row.append(`weight of class ${each}${trunks.length > 1 ? ` of ${name}` : ""}`, shown, slider);
+    return row;
+  })));
+  at("weights").replaceChildren(...rows);
+  at("weights").hidden = rows.length === 0;
+}
+
 /** The names of the queues in the core and at the edge, and of the groups. */
 function subjects(panel) {
   const { links, trunks, traffic } = panel.simulation.described;
-  const gateways = new Set(trunks.flatMap(({ gateways }) => gateways));
-  const core = links.filter(({ ends }) => !ends.every((end) => gateways.has(end))).map(({ name }) => `${name}.queue.packets`);
+  const core = links.map(({ name }) => `${name}.queue.packets`);
   const edge = trunks.flatMap(({ name, classes }) => classes.map((each) => `${name}.${each}.queue.packets`));
   return { core, edge, groups: [...new Set(traffic.map(({ group }) => group))] };
 }
@@ -225,7 +259,7 @@ function advance(seconds) {
 
 let before = null;
 /** For whoever looks from the console, and for the tests. */
-window.trunkline = { frames: 0, panels: () => panels, text: (trunk) => experiment(settings, { trunk }) };
+window.trunkline = { frames: 0, panels: () => panels, own: () => own, text: (trunk) => experiment(settings, { trunk }) };
 
 function frame(now) {
   const passed = before === null ? 0 : Math.min((now - before) / 1000, 0.1);
@@ -268,7 +302,7 @@ function restore() {
   }
 }
 
-function show() {
+function showSettings() {
   for (const [name, { unit }] of Object.entries(SETTINGS)) {
     at(`set-${name}`).value = settings[name];
     at(`shown-${name}`).textContent = `${settings[name]} ${unit}`;
@@ -278,7 +312,7 @@ function show() {
 
 function change(name, value) {
   settings[name] = value;
-  show();
+  showSettings();
   keep();
   const live = SETTINGS[name]?.live;
   if (!live || panels.length !== 2) return begin();
@@ -316,7 +350,7 @@ function build() {
     const { set, look } = PRESETS[name] ?? paper;
     Object.assign(settings, defaults(), set);
     at("look").textContent = look;
-    show();
+    showSettings();
     keep();
     begin();
   });
@@ -353,6 +387,20 @@ function build() {
   addEventListener("resize", chart);
 }
 
+/** What `trunkline lab watch` serves beside the page, if it serves the page. */
+async function given() {
+  const { content } = document.querySelector("meta[name=watch]") ?? {};
+  if (!content) return;
+  own = await (await fetch(content)).json();
+  at("look").textContent = own.title;
+  at("preset").selectedIndex = -1;
+  at("about").textContent = own.frames
+    ? "What a run on the kernel of the machine that serves this page measures: what waits, what is dropped, what arrives."
+    : "Every packet is simulated in this page, to the bit as trunkline lab run does it.";
+  // What a run on a kernel cannot be told from here.
+  at("choices").hidden = Boolean(own.frames);
+}
+
 /** Begins, with the module's bytes and the texts of experiments. */
 export async function start(bytes, experiments) {
   texts = experiments;
@@ -364,8 +412,9 @@ export async function start(bytes, experiments) {
     at("look").textContent = "";
   }
   restore();
-  show();
+  showSettings();
   module = await compile(bytes);
+  await given();
   await begin();
   requestAnimationFrame(frame);
   document.documentElement.dataset.ready = "yes";

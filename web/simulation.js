@@ -14,21 +14,25 @@ export class Simulation {
   /**
    * @param module what `compile` gave
    * @param {string} text the experiment, as TOML
-   * @param {{point?: number, seed?: number, watch?: string[]}} options a point of its sweep by its place, a seed, and names of series
+   * @param {{point?: number, seed?: number}} options a point of its sweep by its place, and a seed
    */
-  static async open(module, text, { point = 0, seed = 1, watch = [] } = {}) {
+  static async open(module, text, { point = 0, seed = 1 } = {}) {
     const instance = await WebAssembly.instantiate(module, {});
-    return new Simulation(instance.exports, text, point, seed, watch);
+    return new Simulation(instance.exports, text, point, seed);
   }
 
-  constructor(exports, text, point, seed, watch) {
+  constructor(exports, text, point, seed) {
     this.exports = exports;
     this.write(text);
-    /** Title, duration, points, nodes, links, traffic and trunks. */
+    /** Title, duration, points, nodes, links, traffic, trunks, and the names of series that show it at a glance. */
     this.described = JSON.parse(this.answer(exports.open(point, seed)));
-    for (const name of watch) {
+  }
+
+  /** Adds values to those that `read` gives, by the names of series. */
+  watch(names) {
+    for (const name of names) {
       this.write(name);
-      this.answer(exports.watch());
+      this.answer(this.exports.watch());
     }
   }
 
@@ -69,6 +73,12 @@ export class Simulation {
         this.answer(this.exports[set](value));
       }
     }
+  }
+
+  /** Changes the weight of a class of one way of a trunk, `site` or `site.back`, as a reload of a gateway does. */
+  setWeight(trunk, name, weight) {
+    this.write(`${trunk}\n${name}`);
+    this.answer(this.exports.set_weight(weight));
   }
 
   /** A fingerprint of all that has happened: that of `trunkline lab run`, if nothing was changed. */

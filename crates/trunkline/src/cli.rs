@@ -5,6 +5,8 @@ pub(crate) mod controller;
 #[cfg(feature = "laboratory")]
 pub(crate) mod laboratory;
 
+#[cfg(feature = "web")]
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,8 +18,9 @@ use trunkline_gateway::join::LONGEST;
 use trunkline_schema::SITE_NAME;
 use trunkline_schema::quantity::Time;
 
-/// The commands that only a build with the laboratory has.
+/// The commands that only a build with the laboratory has, and the one that only a build with pages for browsers has.
 const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
+const WEB: [&str; 1] = ["web"];
 /// The commands of `controller` that only a build with the controller has.
 const CONTROLLER: [&str; 10] =
     ["plan", "apply", "export", "log", "serve", "certificate", "token", "invite", "schema", "openapi"];
@@ -55,6 +58,9 @@ pub(crate) enum Command {
     Status(StatusArguments),
     /// Watch a running gateway, live: classes, lanes, the busiest flows, proxies; or running proxies.
     Top(TopArguments),
+    /// Show a running gateway, or running proxies, on a page for browsers, until a signal ends it.
+    #[cfg(feature = "web")]
+    Web(WebArguments),
     /// Make a running gateway read its file again. It does not touch lanes whose configuration stays the same.
     Reload(InstanceArguments),
     /// End a running gateway, or running proxies.
@@ -355,6 +361,33 @@ pub(crate) struct TopArguments {
     pub(crate) once: bool,
 }
 
+#[cfg(feature = "web")]
+#[derive(Debug, Args)]
+pub(crate) struct WebArguments {
+    #[command(flatten)]
+    pub(crate) instance: InstanceArguments,
+    #[command(flatten)]
+    pub(crate) serving: ServingArguments,
+}
+
+/// Where pages are served, and to whom.
+#[cfg(feature = "web")]
+#[derive(Debug, Args)]
+pub(crate) struct ServingArguments {
+    /// Where to listen. What other machines can reach needs --certificate, --key and --token-file.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: SocketAddr,
+    /// The chain of certificates for TLS, in PEM.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its private key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// A file with what a browser asks for as the password, of any user: one line of 16 to 256 characters.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
 fn interval(text: &str) -> Result<f64, String> {
     let seconds: f64 =
         text.parse().map_err(|_| "not a number of seconds; allowed: 0.1 to 3600".to_owned())?;
@@ -384,7 +417,9 @@ pub(crate) fn command_elsewhere(error: &clap::Error) -> Option<String> {
         let known = !cfg!(feature = "controller") && CONTROLLER.contains(&unknown.as_str());
         return known.then(|| format!("controller {unknown}"));
     }
-    (!cfg!(feature = "laboratory") && LABORATORY.contains(&unknown.as_str())).then(|| unknown.clone())
+    let lacking = (!cfg!(feature = "laboratory") && LABORATORY.contains(&unknown.as_str()))
+        || (!cfg!(feature = "web") && WEB.contains(&unknown.as_str()));
+    lacking.then(|| unknown.clone())
 }
 
 #[cfg(test)]

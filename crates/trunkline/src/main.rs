@@ -33,6 +33,8 @@ fn main() -> ExitCode {
         Command::Leave(arguments) => commands::join::leave(&arguments),
         Command::Status(arguments) => commands::status::status(&arguments),
         Command::Top(arguments) => commands::top::top(&arguments),
+        #[cfg(feature = "web")]
+        Command::Web(arguments) => commands::web::web(&arguments),
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
         Command::Hooks(arguments) => commands::hooks::hooks(&arguments),

@@ -61,3 +61,5 @@ mod traffic;
 mod trunk;
 mod unauthenticated;
 mod voice;
+#[cfg(feature = "web")]
+mod web;

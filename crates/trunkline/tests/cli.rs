@@ -11,11 +11,11 @@ use crate::common::site::{Directory, PROGRAM};
 use serde_json::Value;
 use trunkline_status::{Answer, Peer, Status};
 
-/// Commands that are not tried against a full device. `up`, `proxy` and `hooks` write a log and no result; `unblock`, `init`, `invite`, `join` and
+/// Commands that are not tried against a full device. `up`, `proxy` and `hooks` write a log and no result, and `web` one line; `unblock`, `init`, `invite`, `join` and
 /// `leave` change the machine; the others measure for seconds
 /// in namespaces of their own, and print by the same function as all.
-const NOT_TRIED: [&str; 11] =
-    ["up", "proxy", "hooks", "unblock", "init", "invite", "join", "leave", "demo", "bench", "help"];
+const NOT_TRIED: [&str; 12] =
+    ["up", "proxy", "hooks", "web", "unblock", "init", "invite", "join", "leave", "demo", "bench", "help"];
 
 const EXPERIMENT: &str = r#"
 id = "sample"

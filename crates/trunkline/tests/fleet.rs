@@ -8,6 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::aws_lc_rs;
 use serde_json::Value;
 use trunkline_status::Request;
@@ -125,6 +127,19 @@ impl Controller {
     fn get(&self, path: &str, token: &str) -> (u16, String) {
         let request = self.agent.get(format!("{}{path}", self.url));
         Self::answer(request.header("Authorization", format!("Bearer {token}")).call())
+    }
+
+    /// As a browser asks, with a token as the password: the status, the head's fields, the text.
+    fn browse(&self, method: &str, path: &str, token: Option<&str>) -> (u16, ureq::http::HeaderMap, String) {
+        let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
+        let password = |token: &str| format!("Basic {}", STANDARD.encode(format!("anybody:{token}")));
+        let request = match token {
+            Some(token) => request.header("Authorization", password(token)),
+            None => request,
+        };
+        let mut response = self.agent.run(request.body("").expect("a request")).expect("an answer");
+        let text = response.body_mut().read_to_string().expect("text");
+        (response.status().as_u16(), response.headers().clone(), text)
     }
 
     fn post(&self, path: &str, token: &str, body: &str) -> (u16, String) {
@@ -455,5 +470,53 @@ fn three_gateways_follow_a_controller_and_go_on_without_it() {
     for mut office in offices {
         assert!(office.follower.try_wait().expect("its state").is_none(), "it follows");
         let _ = office.host.name();
+    }
+}
+
+#[test]
+fn a_browser_is_shown_the_network_and_changes_nothing() {
+    let controller = Controller::new();
+    let (status, head, text) = controller.browse("GET", "/", None);
+    assert_eq!(status, 401, "{text}");
+    let field = |head: &ureq::http::HeaderMap, name: &str| {
+        head.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    };
+    assert!(field(&head, "www-authenticate").starts_with("Basic realm="), "{head:?}");
+    assert_eq!(controller.browse("GET", "/", Some("nobody's")).0, 401);
+    let viewer = Some(controller.viewer.as_str());
+    for (path, media, part) in [
+        ("/", "text/html; charset=utf-8", "page.js"),
+        ("/page.js", "text/javascript", "v1/status"),
+        ("/tables.js", "text/javascript", "export function tableOf"),
+        ("/style.css", "text/css", "prefers-color-scheme"),
+    ] {
+        let (status, head, text) = controller.browse("GET", path, viewer);
+        assert_eq!((status, field(&head, "content-type").as_str()), (200, media), "{path}");
+        assert!(text.contains(part), "{path}: {text}");
+        assert!(
+            field(&head, "content-security-policy").starts_with("default-src 'none'; script-src 'self'"),
+            "{head:?}"
+        );
+    }
+    assert_eq!(controller.browse("GET", "/v1/plan", viewer).0, 404, "there is none yet");
+    assert_eq!(controller.apply(&network(&["a", "b", "c"], "20 Mbit/s"), 0).0, 200);
+    let (status, _, text) = controller.browse("GET", "/v1/plan", viewer);
+    let plan: Value = serde_json::from_str(&text).expect("json");
+    assert_eq!(status, 200);
+    assert_eq!(
+        (plan["trunks"].as_array().map(Vec::len), plan["links"].as_array().map(Vec::len)),
+        (Some(2), Some(3))
+    );
+    assert_eq!(plan["links"][0]["reserved"]["forth"], 40_000_000);
+    assert_eq!(controller.browse("GET", "/v1/plan?revision=2", viewer).0, 404);
+    // A browser adds the password to a form of anybody's page.
+    let admin = Some(controller.admin.as_str());
+    for (method, path) in [
+        ("POST", "/v1/plan"),
+        ("POST", "/v1/apply?from=1"),
+        ("POST", "/v1/sites/a/invitation"),
+        ("DELETE", "/v1/sites/a"),
+    ] {
+        assert_eq!(controller.browse(method, path, admin).0, 401, "{method} {path}");
     }
 }

@@ -83,7 +83,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -166,6 +166,11 @@ const RULES: [Rule; 22] = [
         who: &["trunkline-sites"],
         never_on: &["trunkline-*"],
         because: "a gateway and a controller say it to each other, and neither has the other's program",
+    },
+    Rule {
+        who: &["trunkline-pages"],
+        never_on: &["trunkline-*"],
+        because: "it serves what it is given to browsers: a gateway's page, an experiment, a controller's answers",
     },
     Rule {
         who: &["trunkline-status"],
@@ -401,9 +406,10 @@ fn dependencies_point_one_way() {
 
 #[test]
 fn the_gateway_alone_is_built_without_the_laboratory_and_the_controller() {
-    const ELSEWHERE: [&str; 14] = [
+    const ELSEWHERE: [&str; 15] = [
         "trunkline-admission",
         "trunkline-controller",
+        "trunkline-pages",
         "rusqlite",
         "axum",
         "tokio",

@@ -1,10 +1,7 @@
 //! `trunkline top` in a terminal: it restores the terminal, however it ends.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,76 +12,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use trunkline_status::{Answer, Class, Peer, ProxyCounts, ProxyStatus, Status};
+use trunkline_status::{Answer, ProxyCounts, ProxyStatus};
+
+use crate::common::daemon::Daemon;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
 const PATIENCE: Duration = Duration::from_secs(20);
 const ENTER: &str = "\u{1b}[?1049h";
 const LEAVE: &str = "\u{1b}[?1049l";
-
-/// Who answers on a control socket as a gateway does, a second older each time.
-struct Daemon {
-    socket: PathBuf,
-    ends: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Daemon {
-    fn start(test: &str) -> Self {
-        Self::answering(test, |age| Answer::Status(Box::new(status(age))))
-    }
-
-    fn answering(test: &str, answer: impl Fn(u64) -> Answer + Send + 'static) -> Self {
-        let socket = std::env::temp_dir().join(format!("trunkline-top-{}-{test}.sock", std::process::id()));
-        let _ = std::fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket).expect("a socket");
-        let ends = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&ends);
-        let thread = thread::spawn(move || {
-            for (age, stream) in (1_u64..).zip(listener.incoming()) {
-                if ended.load(Ordering::SeqCst) {
-                    break;
-                }
-                let mut stream = stream.expect("a caller");
-                let mut request = String::new();
-                BufReader::new(&stream).read_line(&mut request).expect("a request");
-                assert_eq!(request, "{\"request\":\"flows\"}\n");
-                let answer = serde_json::to_string(&answer(age)).expect("json");
-                let _ = writeln!(stream, "{answer}");
-            }
-        });
-        Daemon { socket, ends, thread: Some(thread) }
-    }
-
-    fn stop(&mut self) {
-        self.ends.store(true, Ordering::SeqCst);
-        let _ = std::os::unix::net::UnixStream::connect(&self.socket);
-        let _ = std::fs::remove_file(&self.socket);
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("the daemon's thread");
-        }
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        if !thread::panicking() {
-            self.stop();
-        }
-    }
-}
-
-fn status(age: u64) -> Status {
-    let class = Class { name: "tcp".to_owned(), bytes_sent: age * 1_250_000, ..Class::default() };
-    let peer = Peer { name: "b".to_owned(), classes: vec![class], ..Peer::default() };
-    Status {
-        name: "testsite".to_owned(),
-        pid: 1,
-        uptime_s: age as f64,
-        peers: vec![peer],
-        ..Status::default()
-    }
-}
 
 /// The program in a terminal of its own.
 struct Terminal {

@@ -9,6 +9,8 @@ use clap::{Args, Subcommand};
 use trunkline_engine::Engine;
 use trunkline_units::Rate;
 
+#[cfg(feature = "web")]
+pub(crate) use lab::WatchArguments;
 pub(crate) use lab::{
     AdviseArguments, AgreeArguments, CaptureArguments, Changes, CheckArguments, Execution, ExplainArguments,
     ExportArguments, ImportArguments, LabArguments, LabCommand, MergeArguments, PapersArguments,

@@ -8,9 +8,9 @@ use super::extra::{Extra, File};
 #[cfg(feature = "laboratory")]
 use super::laboratory::manual::EXTRAS as LABORATORY;
 #[cfg(not(feature = "laboratory"))]
-const LABORATORY: [Extra; 0] = [];
+const LABORATORY: &[Extra] = &[];
 #[cfg(not(feature = "controller"))]
-const CONTROLLER: [Extra; 0] = [];
+const CONTROLLER: &[Extra] = &[];
 
 const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's file: trunkline.toml(5)" };
 const KEY: File = File { path: "/etc/trunkline/NAME.key", about: "its private key" };
@@ -22,7 +22,7 @@ const MEMBERSHIP: File = File {
     about: "what the site knows of its controller, secrets among it",
 };
 
-const EXTRAS: [Extra; 23] = [
+const EXTRAS: &[Extra] = &[
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -114,6 +114,18 @@ const EXTRAS: [Extra; 23] = [
         examples: &[
             ("trunkline top a", "watches the gateway of site a, or the proxies of a.toml"),
             ("trunkline top --once --interval 5 a", "prints one frame with rates over 5 seconds"),
+        ],
+    },
+    #[cfg(feature = "web")]
+    Extra {
+        page: "trunkline-web",
+        files: &[SOCKET],
+        examples: &[
+            ("trunkline web a", "shows the gateway of site a at http://127.0.0.1:8080/"),
+            (
+                "trunkline web a --listen 192.0.2.1:8443 --certificate chain.pem --key key.pem --token-file token",
+                "shows it to other machines that know the token",
+            ),
         ],
     },
     Extra {
@@ -214,7 +226,7 @@ const EXTRAS: [Extra; 23] = [
 ];
 
 fn extras() -> impl Iterator<Item = &'static Extra> {
-    EXTRAS.iter().chain(&CONTROLLER).chain(&LABORATORY)
+    EXTRAS.iter().chain(CONTROLLER).chain(LABORATORY)
 }
 
 /// The additional sections of a page, as roff.

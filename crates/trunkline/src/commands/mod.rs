@@ -21,3 +21,6 @@ mod site_file;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod unblock;
+mod view;
+#[cfg(feature = "web")]
+pub(crate) mod web;

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod daemon;
 pub(crate) mod proxy;
 pub(crate) mod site;
 pub(crate) mod stream;

@@ -11,6 +11,9 @@ use trunkline_lab::campaign::RunPart;
 use trunkline_lab::quantity::Time;
 use trunkline_units::Rate;
 
+#[cfg(feature = "web")]
+use crate::cli::ServingArguments;
+
 #[derive(Debug, Args)]
 pub(crate) struct LabArguments {
     #[command(subcommand)]
@@ -37,6 +40,9 @@ pub(crate) enum LabCommand {
     Import(ImportArguments),
     /// Run one point of an experiment in the simulator, and write the packets of its links to a file.
     Capture(CaptureArguments),
+    /// Show one point of an experiment on a page for browsers, until a signal ends it: simulated there, or measured on this machine's kernel.
+    #[cfg(feature = "web")]
+    Watch(WatchArguments),
     /// Write the tables of results for other programs: CSV or Arrow.
     Export(ExportArguments),
     /// Put the results of parts of a run together.
@@ -302,6 +308,26 @@ pub(crate) struct CaptureArguments {
     /// Print a line of JSON instead.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(feature = "web")]
+#[derive(Debug, Args)]
+pub(crate) struct WatchArguments {
+    /// The experiment: a file, or the id of one that comes with the program.
+    #[arg(value_name = "FILE|ID")]
+    pub(crate) file: PathBuf,
+    /// The value of an axis; may occur several times. The first point of the sweep that has all of them is shown.
+    #[arg(long, value_name = "AXIS=VALUE", value_parser = axis_value)]
+    pub(crate) at: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) on: EngineArguments,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) serving: ServingArguments,
+    /// The page, which `web/make` makes. [default: the one that is installed]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
 }
 
 fn axis_value(text: &str) -> Result<(String, String), String> {

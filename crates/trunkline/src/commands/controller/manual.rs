@@ -6,7 +6,7 @@ const STORE: File =
     File { path: "network.db", about: "revisions of networks' files, with their plans (SQLite)" };
 const NETWORK: File = File { path: "network.toml", about: "sites, links and trunks" };
 
-pub(in crate::commands) const EXTRAS: [Extra; 10] = [
+pub(in crate::commands) const EXTRAS: &[Extra] = &[
     Extra {
         page: "trunkline-controller-plan",
         files: &[NETWORK],

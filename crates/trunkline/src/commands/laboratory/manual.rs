@@ -5,7 +5,7 @@ use crate::commands::extra::{Extra, File};
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
-pub(in crate::commands) const EXTRAS: [Extra; 17] = [
+pub(in crate::commands) const EXTRAS: &[Extra] = &[
     Extra {
         page: "trunkline-demo",
         files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
@@ -92,6 +92,21 @@ pub(in crate::commands) const EXTRAS: [Extra; 17] = [
             (
                 "trunkline lab capture office.toml --at flows=10 --link core --out core.pcapng",
                 "those of one link, at a point of the sweep",
+            ),
+        ],
+    },
+    #[cfg(feature = "web")]
+    Extra {
+        page: "trunkline-lab-watch",
+        files: &[File { path: "/usr/share/trunkline/page.html", about: "the page" }],
+        examples: &[
+            (
+                "trunkline lab watch office.toml",
+                "shows the experiment at http://127.0.0.1:8080/, simulated in the browser",
+            ),
+            (
+                "trunkline lab watch office.toml --engine testbed --at flows=10",
+                "runs a point of it on this machine's kernel when the page is loaded, and shows what is measured",
             ),
         ],
     },

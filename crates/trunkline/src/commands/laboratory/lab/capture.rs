@@ -1,6 +1,5 @@
 //! `lab capture`: the packets of one run.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
@@ -9,10 +8,9 @@ use serde::Serialize;
 use trunkline_engine::{Captured, Engine, EngineError};
 use trunkline_lab::VERSION;
 use trunkline_lab::campaign::Study;
-use trunkline_lab::plan::Planned;
 use trunkline_lab::results::{self, Point};
 
-use super::Errors;
+use super::{Errors, point_at};
 use crate::cli::laboratory::CaptureArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -34,7 +32,7 @@ pub(super) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     let study = document.and_then(|document| errors.check(Study::new(&document)));
     errors.finish("nothing was captured")?;
     let Some(study) = study else { return Ok(()) };
-    let planned = point(&study, &arguments.at)?;
+    let planned = &study.points[point_at(&study, &arguments.at)?];
     let seed = arguments.seed.unwrap_or(study.experiment.seed);
     let at = results::at(&planned.point);
     let what = format!("{}{at}, seed {seed}", study.experiment.id);
@@ -77,27 +75,4 @@ pub(super) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
         return print_line(&serde_json::to_string(&report).map_err(Failure::doing("cannot print"))?);
     }
     print_line(&format!("{}: {what}", out.display()))
-}
-
-/// The first point of the sweep with these values.
-fn point<'a>(study: &'a Study, at: &[(String, String)]) -> Result<&'a Planned, Failure> {
-    for (axis, value) in at {
-        let values: BTreeSet<&str> =
-            study.points.iter().filter_map(|planned| planned.point.get(axis)).map(String::as_str).collect();
-        let allowed: Vec<&str> = if values.is_empty() {
-            study.experiment.sweep.keys().map(String::as_str).collect()
-        } else if values.contains(value.as_str()) {
-            continue;
-        } else {
-            values.into_iter().collect()
-        };
-        let allowed =
-            if allowed.is_empty() { "no --at: it has no sweep".to_owned() } else { allowed.join(", ") };
-        return Err(Failure::Input(format!("--at {axis}={value}: not in the sweep; allowed: {allowed}")));
-    }
-    let has = |planned: &&Planned| at.iter().all(|(axis, value)| planned.point.get(axis) == Some(value));
-    study.points.iter().find(has).ok_or_else(|| {
-        let wanted: Vec<_> = at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-        Failure::Input(format!("no point of the sweep is at {}", wanted.join(", ")))
-    })
 }

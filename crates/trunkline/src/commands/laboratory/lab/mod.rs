@@ -16,16 +16,21 @@ mod run;
 mod scorecard;
 mod survey;
 mod verdicts;
+#[cfg(feature = "web")]
+mod watch;
 
 pub(crate) use demo::demo;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::thread::available_parallelism;
 
 use trunkline_engine::Engine;
+use trunkline_lab::campaign::Study;
 use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::embedded::open;
 use trunkline_lab::number::count;
+use trunkline_lab::plan::Planned;
 use trunkline_lab::report::ReportError;
 use trunkline_lab::store::StoreError;
 use trunkline_testbed::privilege;
@@ -45,6 +50,8 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Scorecard(arguments) => scorecard::scorecard(arguments),
         LabCommand::Import(arguments) => import::import(arguments),
         LabCommand::Capture(arguments) => capture::capture(arguments),
+        #[cfg(feature = "web")]
+        LabCommand::Watch(arguments) => watch::watch(arguments),
         LabCommand::Export(arguments) => export::export(arguments),
         LabCommand::Merge(arguments) => merge::merge(arguments),
         LabCommand::Check(arguments) => check::check(arguments),
@@ -95,6 +102,29 @@ fn ready(engine: &Engine) -> Result<Engine, Failure> {
             Ok(Engine::Testbed { program: Some(program), attempts: *attempts })
         }
     }
+}
+
+/// The place of the first point of the sweep with these values.
+fn point_at(study: &Study, at: &[(String, String)]) -> Result<usize, Failure> {
+    for (axis, value) in at {
+        let values: BTreeSet<&str> =
+            study.points.iter().filter_map(|planned| planned.point.get(axis)).map(String::as_str).collect();
+        let allowed: Vec<&str> = if values.is_empty() {
+            study.experiment.sweep.keys().map(String::as_str).collect()
+        } else if values.contains(value.as_str()) {
+            continue;
+        } else {
+            values.into_iter().collect()
+        };
+        let allowed =
+            if allowed.is_empty() { "no --at: it has no sweep".to_owned() } else { allowed.join(", ") };
+        return Err(Failure::Input(format!("--at {axis}={value}: not in the sweep; allowed: {allowed}")));
+    }
+    let has = |planned: &Planned| at.iter().all(|(axis, value)| planned.point.get(axis) == Some(value));
+    study.points.iter().position(has).ok_or_else(|| {
+        let wanted: Vec<_> = at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        Failure::Input(format!("no point of the sweep is at {}", wanted.join(", ")))
+    })
 }
 
 impl Changes {
