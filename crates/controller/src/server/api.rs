@@ -17,10 +17,10 @@ use super::asked::{Parameters, Text};
 use super::fleet::{FleetStatus, ShortTrunk, SiteStatus};
 use super::holders::{Admin, Viewer};
 use super::refusal::{Problem, Refusal};
-use super::{App, gateways, metrics};
+use super::{App, gateways, metrics, page};
 use crate::changes::changes;
 use crate::document::Document;
-use crate::plan::plan;
+use crate::plan::{Plan, plan};
 use crate::store::{Author, Entry, Event, Proposal, Revision};
 
 /// What a body may have at most, bytes, where it is no document.
@@ -39,7 +39,7 @@ const MAX_EXPIRES_S: u64 = 7 * 24 * 3600;
         license(name = "Apache-2.0 OR MIT")
     ),
     paths(
-        document, preview, apply, revisions, events, status, invite, expel, prometheus,
+        document, planned, preview, apply, revisions, events, status, invite, expel, prometheus,
         gateways::enrol, gateways::poll
     ),
     components(schemas(
@@ -67,7 +67,7 @@ pub fn openapi() -> String {
 
 pub(super) fn router(app: Arc<App>) -> Router {
     let documents = Router::new()
-        .route("/v1/plan", post(preview))
+        .route("/v1/plan", post(preview).get(planned))
         .route("/v1/apply", post(apply))
         .layer(DefaultBodyLimit::max(MAX_FILE as usize));
     let others = Router::new()
@@ -82,7 +82,17 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(prometheus))
         .route("/openapi.json", get(description))
         .layer(DefaultBodyLimit::max(MAX_BODY));
-    documents.merge(others).fallback(nothing).with_state(app)
+    documents
+        .merge(others)
+        .merge(page::router())
+        .method_not_allowed_fallback(another_method)
+        .fallback(nothing)
+        .with_state(app)
+}
+
+async fn another_method() -> Refusal {
+    let text = "not by this method; GET /openapi.json says what there is";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, text)
 }
 
 async fn nothing() -> Refusal {
@@ -141,7 +151,7 @@ struct Preview {
     changed: Vec<String>,
     /// The plan, as `trunkline controller plan --json` prints it.
     #[schema(value_type = Object)]
-    plan: crate::plan::Plan,
+    plan: Plan,
 }
 
 /// A revision that was made.
@@ -151,7 +161,7 @@ struct Applied {
     revision: u64,
     /// Its plan, as `trunkline controller plan --json` prints it.
     #[schema(value_type = Object)]
-    plan: crate::plan::Plan,
+    plan: Plan,
 }
 
 /// The network's document, as it was applied.
@@ -162,18 +172,40 @@ struct Applied {
 async fn document(
     State(app): State<Arc<App>>,
     _: Viewer,
-    Parameters(Which { revision }): Parameters<Which>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Refusal> {
+    let revision = found(&app, which).await?;
+    let headers =
+        [("content-type", "application/toml".to_owned()), ("revision", revision.number.to_string())];
+    Ok((headers, revision.document).into_response())
+}
+
+/// The plan of a revision: its trunks, and what is reserved of its links.
+#[utoipa::path(get, path = "/v1/plan", tag = "people", params(Which), security(("token" = [])), responses(
+    (status = 200, body = Object, description = "as `trunkline controller plan --json` prints it"),
+    (status = 404, body = Problem),
+))]
+async fn planned(
+    State(app): State<Arc<App>>,
+    _: Viewer,
+    Parameters(which): Parameters<Which>,
+) -> Result<Json<Plan>, Refusal> {
+    // That of the latest one is in memory, and pages ask for it.
+    let latest =
+        which.revision.is_none().then(|| app.fleet().latest().map(|latest| latest.plan.clone())).flatten();
+    match latest {
+        Some(plan) => Ok(Json(plan)),
+        None => found(&app, which).await.map(|revision| Json(revision.plan)),
+    }
+}
+
+/// A revision that there is.
+async fn found(app: &Arc<App>, Which { revision }: Which) -> Result<Revision, Refusal> {
     let found = app.with_store(move |store| match revision {
         Some(number) => store.revision(number).map(Some),
         None => store.latest(),
     });
-    let Some(revision) = found.await? else {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "no document was applied yet"));
-    };
-    let headers =
-        [("content-type", "application/toml".to_owned()), ("revision", revision.number.to_string())];
-    Ok((headers, revision.document).into_response())
+    found.await?.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "no document was applied yet"))
 }
 
 /// What a document would do. It changes nothing.

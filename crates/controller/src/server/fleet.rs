@@ -110,6 +110,11 @@ impl Fleet {
         self.applied.as_ref().map_or(0, |applied| applied.revision.number)
     }
 
+    /// The latest revision.
+    pub(super) fn latest(&self) -> Option<&Revision> {
+        self.applied.as_ref().map(|applied| &applied.revision)
+    }
+
     /// Takes what the store has now, with its latest revision if that is not known yet.
     pub(super) fn update(
         &mut self,

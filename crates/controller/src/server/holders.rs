@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode};
+use trunkline_pages::Secret;
 
 use super::App;
 use super::refusal::Refusal;
@@ -19,11 +20,15 @@ pub(super) struct Admin(pub(super) String);
 /// A site.
 pub(super) struct Gateway(pub(super) String);
 
-fn holder(app: &App, parts: &Parts) -> Result<Holder, Refusal> {
-    let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = header.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
-    let fleet = app.fleet();
-    token.and_then(|token| fleet.holder(token)).ok_or_else(Refusal::unknown)
+fn holder(app: &App, token: Option<Secret>) -> Result<Holder, Refusal> {
+    let token = token.and_then(|secret| String::from_utf8(secret.0).ok());
+    token.and_then(|token| app.fleet().holder(token.trim())).ok_or_else(Refusal::unknown)
+}
+
+/// Of a request that may change something. A browser adds a password by itself, also to a form of somebody else's page: it counts only where
+/// nothing is changed.
+fn bearer(parts: &Parts) -> Option<Secret> {
+    Secret::of(&parts.headers).filter(|_| !Secret::is_password(&parts.headers))
 }
 
 fn forbidden(needed: &str) -> Refusal {
@@ -34,7 +39,10 @@ impl FromRequestParts<Arc<App>> for Viewer {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
-        match holder(app, parts)? {
+        // A page asks by its browser's password.
+        let reads = parts.method == Method::GET || parts.method == Method::HEAD;
+        let secret = if reads { Secret::of(&parts.headers) } else { bearer(parts) };
+        match holder(app, secret)? {
             Holder::Person { .. } => Ok(Viewer),
             Holder::Site(_) => Err(forbidden("the token of a viewer or an admin")),
         }
@@ -45,7 +53,7 @@ impl FromRequestParts<Arc<App>> for Admin {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
-        match holder(app, parts)? {
+        match holder(app, bearer(parts))? {
             Holder::Person { name, role: Role::Admin } => Ok(Admin(name)),
             _ => Err(forbidden("the token of an admin")),
         }
@@ -56,7 +64,7 @@ impl FromRequestParts<Arc<App>> for Gateway {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
-        match holder(app, parts)? {
+        match holder(app, bearer(parts))? {
             Holder::Site(site) => Ok(Gateway(site)),
             Holder::Person { .. } => Err(forbidden("the token that a site got when it enrolled")),
         }

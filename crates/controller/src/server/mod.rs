@@ -10,6 +10,7 @@ mod gateways;
 mod holders;
 mod identity;
 mod metrics;
+mod page;
 mod refusal;
 
 use std::io;
@@ -18,12 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use axum_server::Handle;
-use axum_server::tls_rustls::RustlsConfig;
-use hyper_util::rt::TokioTimer;
 use rustls::ServerConfig;
-use tokio::runtime;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use trunkline_sites::Signer;
 
@@ -35,8 +31,6 @@ use refusal::Refusal;
 
 /// How often the store is looked at for what other processes have changed.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long the head of a request may take.
-const HEAD: Duration = Duration::from_secs(10);
 /// How long requests may take after the process was asked to end.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -135,7 +129,6 @@ impl Server {
         let signer = identity.signer()?;
         let listener =
             TcpListener::bind(listen).map_err(|error| ServeError::Listen { address: listen, error })?;
-        listener.set_nonblocking(true)?;
         let app = App {
             store: Mutex::new(store),
             fleet: RwLock::new(Fleet::default()),
@@ -152,36 +145,18 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until the process is asked to end (SIGINT, SIGTERM).
+    /// Serves until the process is asked to end (SIGINT, SIGTERM, SIGHUP).
     pub fn run(self) -> Result<(), ServeError> {
-        let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(self.serve())?;
-        runtime.shutdown_timeout(GRACE);
-        Ok(())
-    }
-
-    async fn serve(self) -> io::Result<()> {
         let Server { app, listener, tls } = self;
-        let handle = Handle::new();
-        let mut ends = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
-        let ended = handle.clone();
-        tokio::spawn(async move {
-            let [interrupt, terminate] = &mut ends;
-            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-            ended.graceful_shutdown(Some(GRACE));
-        });
         let looking = Arc::clone(&app);
-        tokio::spawn(async move {
+        let look = async move {
             let mut look = tokio::time::interval(LOOK);
             loop {
                 look.tick().await;
                 // The store that cannot be read now may be readable later; meanwhile what is known holds.
                 let _ = looking.with_store(|_| Ok(())).await;
             }
-        });
-        let mut server =
-            axum_server::from_tcp_rustls(listener, RustlsConfig::from_config(tls))?.handle(handle);
-        server.http_builder().http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
-        server.serve(api::router(app).into_make_service()).await
+        };
+        Ok(trunkline_pages::serve(listener, Some(tls), api::router(app), look, GRACE)?)
     }
 }
