@@ -2,35 +2,23 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import axe from "axe-core";
-import puppeteer from "puppeteer-core";
+import { fitsPhones, isAccessible, isFirefox, open } from "./browser.mjs";
 
-const { TRUNKLINE, TRUNKLINE_PAGE, BROWSER } = process.env;
-const isFirefox = BROWSER.includes("firefox");
-const scratch = mkdtempSync(join(tmpdir(), "trunkline-page-"));
-const errors = [];
-let browser, page;
+const { TRUNKLINE, TRUNKLINE_PAGE } = process.env;
+let browser, page, scratch;
 
 before(async () => {
-  const args = isFirefox ? [] : ["--no-sandbox", "--disable-gpu"];
-  browser = await puppeteer.launch({ executablePath: BROWSER, browser: isFirefox ? "firefox" : "chrome", args, userDataDir: join(scratch, "profile") });
-  page = await browser.newPage();
-  page.on("pageerror", (error) => errors.push(error.message));
-  await page.setViewport({ width: 1280, height: 900 });
-  await page.goto(`file://${TRUNKLINE_PAGE}`);
+  browser = await open(`file://${TRUNKLINE_PAGE}`);
+  ({ page, scratch } = browser);
   await page.waitForSelector("html[data-ready=yes]", { timeout: 30_000 });
 });
 
-after(async () => {
-  await browser?.close();
-  rmSync(scratch, { recursive: true, force: true });
-});
+after(() => browser?.close());
 
 const now = () => page.evaluate(() => window.trunkline.panels().map(({ simulation }) => simulation.now));
 
@@ -75,7 +63,7 @@ test("what the examples say is what happens", async () => {
         panel.sample();
       }
       const over = panel.sampled.slice(-50);
-      return Object.fromEntries(panel.names.map((name) => [name, over.reduce((sum, { values }) => sum + (values[name] || 0), 0) / over.length]));
+      return Object.fromEntries(panel.simulation.described.overview.map((name) => [name, over.reduce((sum, { values }) => sum + (values[name] || 0), 0) / over.length]));
     }), seconds);
   };
   const [floodWithout, floodWith] = await mean("flood", 15);
@@ -120,6 +108,28 @@ test("a slider changes the network while it runs, and the address keeps it", asy
   assert.ok(goodput < 2.5e6, `${goodput}`);
 });
 
+test("a class has the part of the line that its weight says, from the moment it is changed", async () => {
+  await page.select("#preset", "flood");
+  await page.waitForFunction(() => document.querySelectorAll("#weights input").length === 3, { timeout: 5000 });
+  const rate = (weight) => page.evaluate((weight) => {
+    const [, panel] = window.trunkline.panels();
+    panel.runUntil = () => {};
+    // The class of all else has the flood.
+    const slider = [...document.querySelectorAll("#weights label")].find(({ textContent }) => textContent.includes("class other")).querySelector("input");
+    slider.value = String(weight);
+    slider.dispatchEvent(new Event("input"));
+    const until = panel.simulation.now + 12;
+    while (panel.simulation.now < until) {
+      panel.simulation.runUntil(panel.simulation.now + 0.1);
+      panel.sample();
+    }
+    return panel.sampled.slice(-50).reduce((sum, { values }) => sum + (values["flood.goodput"] || 0), 0) / 50;
+  }, weight);
+  const even = await rate(1);
+  const heavy = await rate(4);
+  assert.ok(heavy > 1.25 * even, `${even} ${heavy}`);
+});
+
 test("an experiment of one's own runs at the point that one chooses, and what is wrong with it is said", async () => {
   const file = join(scratch, "own.toml");
   writeFileSync(file, "id = 7");
@@ -139,23 +149,8 @@ test("an experiment of one's own runs at the point that one chooses, and what is
   await page.select("#preset", "flood");
 });
 
-test("a narrow page in the dark does not scroll sideways", async () => {
-  await page.setViewport({ width: 360, height: 740 });
-  await sleep(500);
-  const [inner, outer] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-  assert.ok(inner <= outer, `${inner} of ${outer}`);
-  await page.setViewport({ width: 1280, height: 900 });
-});
+test("a narrow page does not scroll sideways", () => fitsPhones(page));
 
-test("axe finds nothing serious, in the light and in the dark", { skip: isFirefox }, async () => {
-  for (const value of ["light", "dark"]) {
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value }]);
-    await sleep(300);
-    await page.evaluate(axe.source);
-    const { violations } = await page.evaluate(() => window.axe.run());
-    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-    assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], value);
-  }
-});
+test("axe finds nothing serious, in the light and in the dark", { skip: isFirefox }, () => isAccessible(page));
 
-test("nothing was thrown", () => assert.deepEqual(errors, []));
+test("nothing was thrown", () => assert.deepEqual(browser.errors, []));

@@ -48,7 +48,8 @@ for (const name of ["two-offices", "honda2005-fig7", "lee2002-fig7", "bosau2004-
 test("a run in steps is the same, and its values are there", async () => {
   const { text, runs } = byTheProgram("two-offices");
   const watch = ["wan.queue.packets", "backup.goodput"];
-  const steps = await Simulation.open(module, text, { point: 1, seed: runs[1].seed, watch });
+  const steps = await Simulation.open(module, text, { point: 1, seed: runs[1].seed });
+  steps.watch(watch);
   while (steps.now < steps.described.duration) {
     steps.runUntil(Math.min(steps.now + 0.37, steps.described.duration));
     const [packets, goodput] = steps.read();
@@ -59,7 +60,8 @@ test("a run in steps is the same, and its values are there", async () => {
 
 test("a link that changes is felt", async () => {
   const { text } = byTheProgram("two-offices");
-  const run = await Simulation.open(module, text, { watch: ["all.goodput"] });
+  const run = await Simulation.open(module, text);
+  run.watch(["all.goodput"]);
   run.runUntil(5);
   run.setLink("wan", { rate: 1e6, delay: 0.05, loss: 0 });
   run.runUntil(10);
@@ -68,12 +70,22 @@ test("a link that changes is felt", async () => {
   assert.ok(run.read()[0] < 1.1e6);
 });
 
+test("a class that gets another weight gets another part", async () => {
+  const { text } = byTheProgram("two-offices");
+  const run = await Simulation.open(module, text, { point: 1 });
+  const [{ name, classes, weights }] = run.described.trunks;
+  assert.equal(weights.length, classes.length);
+  run.setWeight(name, classes[0], 5);
+  assert.throws(() => run.setWeight(name, classes[0], 0), /weight is 0; allowed: 1 to 1000/);
+  assert.throws(() => run.setWeight(name, "voices", 1), /is no class/);
+});
+
 test("what is wrong says what is allowed", async () => {
   await assert.rejects(Simulation.open(module, "id = 7"), /experiment\.toml:1:/);
   const { text } = byTheProgram("two-offices");
   await assert.rejects(Simulation.open(module, text, { point: 9 }), /point is 9; allowed: 0 to 1/);
-  await assert.rejects(Simulation.open(module, text, { watch: ["lan.drops"] }), /links: .*wan/);
   const run = await Simulation.open(module, text);
+  assert.throws(() => run.watch(["lan.drops"]), /links: .*wan/);
   assert.throws(() => run.setLink("lan", { rate: 1e6 }), /is no link/);
   assert.throws(() => run.runUntil(-1), /time is -1; allowed/);
   run.runUntil(0.1);
