@@ -329,7 +329,7 @@ mod laboratory {
                 waits(frame) && frame["values"]["tcp.goodput"].as_f64().is_some_and(|rate| rate > 1e6)
             });
             let over = viewer.until(|frame| frame["notice"].is_string());
-            assert_eq!(over["notice"], "the run is over after 3 s; load the page again for another one");
+            assert_eq!(over["notice"], "the run is over; load the page again for another one");
         }
         // In the middle of a run.
         let mut viewer = Viewer(BufReader::new(web.ask("/frames")));

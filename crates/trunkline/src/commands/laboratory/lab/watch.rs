@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use trunkline_engine::scenario::Scenario;
-use trunkline_engine::{Control, Engine, EngineError, Sample, run_watched};
+use trunkline_engine::{Control, Engine, EngineError, Sample, guarded, run_watched};
 use trunkline_lab::campaign::Study;
 use trunkline_pages::{Live, Pages, Server};
 
@@ -109,14 +109,12 @@ fn measure(engine: &Engine, scenario: &Scenario, seed: u64, live: &Live, stop: &
             let frame = Frame { at: sample.at.as_secs_f64(), values: Some(values.collect()), notice: None };
             live.send(json(&frame));
         };
-        let outcome = run_watched(engine, scenario, seed, Control { stop, watch: &show });
+        let control = Control { stop, watch: &show };
+        let outcome = guarded(|| run_watched(engine, scenario, seed, control));
         // Whoever has come meanwhile has seen it.
         seen = live.arrivals();
         match outcome {
-            Ok(_) => {
-                let seconds = scenario.duration.as_secs_f64();
-                say(&format!("the run is over after {seconds} s; load the page again for another one"));
-            }
+            Ok(_) => say("the run is over; load the page again for another one"),
             Err(EngineError::Stopped) => {}
             Err(error) => {
                 remark(&error);
