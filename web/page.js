@@ -259,7 +259,7 @@ function advance(seconds) {
 
 let before = null;
 /** For whoever looks from the console, and for the tests. */
-window.trunkline = { frames: 0, panels: () => panels, own: () => own, text: (trunk) => experiment(settings, { trunk }) };
+window.trunkline = { frames: 0, panels: () => panels, text: (trunk) => experiment(settings, { trunk }) };
 
 function frame(now) {
   const passed = before === null ? 0 : Math.min((now - before) / 1000, 0.1);

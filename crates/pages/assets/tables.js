@@ -1,10 +1,20 @@
-// Tables of pages.
+// Tables and drawings of pages.
+
+const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with attributes and contents. */
 export function element(name, attributes = {}, contents = []) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...contents);
+  return made;
+}
+
+/** An element of a drawing, with attributes and a text. */
+export function drawn(name, attributes, text) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
   return made;
 }
 

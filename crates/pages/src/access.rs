@@ -117,7 +117,7 @@ fn read_certificate(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>,
 
 /// What a viewer has to know.
 #[derive(Clone)]
-pub struct Token(Vec<u8>);
+pub(crate) struct Token(Vec<u8>);
 
 impl Token {
     fn read(path: &Path) -> Result<Self, AccessError> {
@@ -141,34 +141,29 @@ impl Token {
 
     /// Whether who asks knows it.
     pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
-        Secret::of(headers).is_some_and(|secret| verify_slices_are_equal(&secret.0, &self.0).is_ok())
+        Secret::of(headers).is_some_and(|secret| verify_slices_are_equal(&secret.bytes, &self.0).is_ok())
     }
 }
 
 /// What somebody who asks shows: a password of any user (RFC 7617), for which a browser asks, or a bearer's token (RFC 6750).
-pub struct Secret(pub Vec<u8>);
+pub struct Secret {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Whether it is a password, which a browser adds by itself.
+    pub is_password: bool,
+}
 
 impl Secret {
     /// That of a request.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
-        let (scheme, credentials) = credentials(headers)?;
+        let (scheme, credentials) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
         if scheme.eq_ignore_ascii_case("bearer") {
-            return Some(Secret(credentials.as_bytes().to_vec()));
+            return Some(Secret { bytes: credentials.as_bytes().to_vec(), is_password: false });
         }
         let pair = STANDARD.decode(credentials).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
         let colon = pair.iter().position(|byte| *byte == b':')?;
-        Some(Secret(pair[colon + 1..].to_vec()))
+        Some(Secret { bytes: pair[colon + 1..].to_vec(), is_password: true })
     }
-
-    /// Whether it is a password, which a browser adds by itself.
-    pub fn is_password(headers: &HeaderMap) -> bool {
-        credentials(headers).is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"))
-    }
-}
-
-/// The scheme and what follows it.
-fn credentials(headers: &HeaderMap) -> Option<(&str, &str)> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')
 }
 
 /// Whether a request names its host by an address, or as this machine. Where there is no token, a name may be one that somebody's page has

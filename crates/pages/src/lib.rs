@@ -5,7 +5,7 @@
 
 /// What pages look like.
 pub const STYLE: &str = include_str!("../assets/style.css");
-/// Tables of pages, as a module of JavaScript.
+/// Tables and drawings of pages, as a module of JavaScript.
 pub const TABLES: &str = include_str!("../assets/tables.js");
 
 mod access;
@@ -14,8 +14,8 @@ mod pages;
 mod serve;
 mod tls;
 
-pub use access::{Access, AccessError, Secret, Token};
+pub use access::{Access, AccessError, Secret};
 pub use live::{Live, MAX_VIEWERS};
-pub use pages::{File, OWN, Pages, with_headers};
+pub use pages::{OWN, Pages, with_headers};
 pub use serve::{Server, serve};
 pub use tls::tls;

@@ -14,19 +14,11 @@ use futures_util::stream;
 use crate::access::{Token, is_at_home};
 use crate::live::Live;
 
-/// A file.
-#[derive(Debug, Clone)]
-pub struct File {
-    /// Its media type.
-    pub media: &'static str,
-    /// Its contents.
-    pub contents: Bytes,
-}
-
 type Answer = Arc<dyn Fn() -> String + Send + Sync>;
 
 enum Content {
-    File(File),
+    /// Its media type, and its contents.
+    File(&'static str, Bytes),
     Json(Answer),
     Live(Live),
 }
@@ -46,7 +38,7 @@ impl Pages {
     /// Serves a file.
     #[must_use]
     pub fn file(self, path: &'static str, media: &'static str, contents: impl Into<Bytes>) -> Self {
-        self.with(path, Content::File(File { media, contents: contents.into() }))
+        self.with(path, Content::File(media, contents.into()))
     }
 
     /// Serves what `answer` gives when somebody asks, as JSON.
@@ -90,8 +82,8 @@ impl Pages {
             return (StatusCode::METHOD_NOT_ALLOWED, allowed, "allowed: GET, HEAD\n").into_response();
         }
         match content {
-            Content::File(file) => {
-                ([(header::CONTENT_TYPE, file.media)], file.contents.clone()).into_response()
+            Content::File(media, contents) => {
+                ([(header::CONTENT_TYPE, *media)], contents.clone()).into_response()
             }
             Content::Json(answer) => ([(header::CONTENT_TYPE, "application/json")], answer()).into_response(),
             Content::Live(live) => events(live, request.method()),

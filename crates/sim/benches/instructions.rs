@@ -46,7 +46,6 @@ impl Count {
                 "--tool=cachegrind",
                 "--cachegrind-out-file=/dev/null",
                 "--cache-sim=yes",
-                "--D1=32768,8,64",
                 // All of them: what is not said is that of the machine.
                 "--I1=32768,8,64",
                 "--D1=32768,8,64",

@@ -18,8 +18,9 @@ use trunkline_gateway::join::LONGEST;
 use trunkline_schema::SITE_NAME;
 use trunkline_schema::quantity::Time;
 
-/// The commands that only a build with the laboratory has, and the one that only a build with pages for browsers has.
+/// The commands that only a build with the laboratory has.
 const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
+/// The command that only a build with pages for browsers has.
 const WEB: [&str; 1] = ["web"];
 /// The commands of `controller` that only a build with the controller has.
 const CONTROLLER: [&str; 10] =

@@ -11,10 +11,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use trunkline_status::{Answer, ProxiesStatus, ProxyCounts, ProxyStatus};
 
-use crate::common::daemon::Daemon;
+use crate::common::daemon::{Daemon, status};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// It asks for flows while somebody looks.
+const ASKED: [&str; 2] = ["flows", "status"];
+
+fn gateway(test: &str) -> Daemon {
+    Daemon::asked_for(&ASKED, test, |age| Answer::Status(Box::new(status(age))))
+}
 
 /// The program that serves.
 struct Web {
@@ -117,7 +124,7 @@ fn row(frame: &Value, table: &str, name: &str) -> Option<Vec<String>> {
 
 #[test]
 fn a_viewer_sees_what_top_shows() {
-    let daemon = Daemon::start("web-shows");
+    let daemon = gateway("web-shows");
     let web = Web::start(&daemon);
     let mut viewer = web.look_on();
     // 1 250 000 bytes in each second of the daemon's.
@@ -149,7 +156,7 @@ fn a_viewer_sees_what_top_shows() {
 
 #[test]
 fn viewers_cost_the_daemon_an_answer_a_second_however_many_they_are() {
-    let daemon = Daemon::start("web-costs");
+    let daemon = gateway("web-costs");
     let web = Web::start(&daemon);
     let asked = |since: (Instant, u64)| (since.0.elapsed(), daemon.asked.load(Ordering::SeqCst) - since.1);
     let now = || (Instant::now(), daemon.asked.load(Ordering::SeqCst));
@@ -178,20 +185,20 @@ fn viewers_cost_the_daemon_an_answer_a_second_however_many_they_are() {
 
 #[test]
 fn a_daemon_that_ends_is_said_and_one_that_comes_back_is_shown() {
-    let mut daemon = Daemon::start("web-gone");
+    let mut daemon = gateway("web-gone");
     let web = Web::start(&daemon);
     let mut viewer = web.look_on();
     viewer.until(|frame| frame["notice"].is_null());
     daemon.stop();
     let notice = viewer.until(|frame| !frame["notice"].is_null());
     assert!(notice["notice"].as_str().is_some_and(|text| text.contains("no daemon listens on")), "{notice}");
-    let _again = Daemon::start("web-gone");
+    let _again = gateway("web-gone");
     viewer.until(|frame| frame["notice"].is_null() && row(frame, "classes", "tcp").is_some());
 }
 
 #[test]
 fn proxies_are_shown_and_what_a_daemon_cannot_mean_is_not() {
-    let daemon = Daemon::answering("web-proxies", |age| {
+    let daemon = Daemon::asked_for(&ASKED, "web-proxies", |age| {
         let counts = ProxyCounts { open: 3, delivered: age * 1_250_000, ..ProxyCounts::default() };
         // A name that a page must not take for its own text.
         let name = "<img src=x onerror=alert(1)>".to_owned();
@@ -224,7 +231,7 @@ fn proxies_are_shown_and_what_a_daemon_cannot_mean_is_not() {
 
 #[test]
 fn who_would_show_it_to_others_without_a_token_is_refused() {
-    let daemon = Daemon::start("web-refused");
+    let daemon = gateway("web-refused");
     let said = |arguments: &[&str]| {
         let output =
             Command::new(PROGRAM).arg("web").arg(&daemon.socket).args(arguments).output().expect("it runs");

@@ -191,8 +191,10 @@ async fn planned(
     Parameters(which): Parameters<Which>,
 ) -> Result<Json<Plan>, Refusal> {
     // That of the latest one is in memory, and pages ask for it.
-    let latest =
-        which.revision.is_none().then(|| app.fleet().latest().map(|latest| latest.plan.clone())).flatten();
+    let latest = match which.revision {
+        None => app.fleet().latest().map(|latest| latest.plan.clone()),
+        Some(_) => None,
+    };
     match latest {
         Some(plan) => Ok(Json(plan)),
         None => found(&app, which).await.map(|revision| Json(revision.plan)),

@@ -21,14 +21,14 @@ pub(super) struct Admin(pub(super) String);
 pub(super) struct Gateway(pub(super) String);
 
 fn holder(app: &App, token: Option<Secret>) -> Result<Holder, Refusal> {
-    let token = token.and_then(|secret| String::from_utf8(secret.0).ok());
+    let token = token.and_then(|secret| String::from_utf8(secret.bytes).ok());
     token.and_then(|token| app.fleet().holder(token.trim())).ok_or_else(Refusal::unknown)
 }
 
 /// Of a request that may change something. A browser adds a password by itself, also to a form of somebody else's page: it counts only where
 /// nothing is changed.
 fn bearer(parts: &Parts) -> Option<Secret> {
-    Secret::of(&parts.headers).filter(|_| !Secret::is_password(&parts.headers))
+    Secret::of(&parts.headers).filter(|secret| !secret.is_password)
 }
 
 fn forbidden(needed: &str) -> Refusal {

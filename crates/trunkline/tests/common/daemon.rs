@@ -24,6 +24,15 @@ impl Daemon {
     }
 
     pub(crate) fn answering(test: &str, answer: impl Fn(u64) -> Answer + Send + 'static) -> Self {
+        Self::asked_for(&["flows"], test, answer)
+    }
+
+    /// One that may be asked these requests and no others.
+    pub(crate) fn asked_for(
+        requests: &'static [&'static str],
+        test: &str,
+        answer: impl Fn(u64) -> Answer + Send + 'static,
+    ) -> Self {
         let socket = std::env::temp_dir().join(format!("trunkline-asked-{}-{test}.sock", std::process::id()));
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).expect("a socket");
@@ -39,10 +48,8 @@ impl Daemon {
                 let mut stream = stream.expect("a caller");
                 let mut request = String::new();
                 BufReader::new(&stream).read_line(&mut request).expect("a request");
-                assert!(
-                    ["{\"request\":\"flows\"}\n", "{\"request\":\"status\"}\n"].contains(&&*request),
-                    "{request}"
-                );
+                let is_allowed = |word: &&str| request == format!("{{\"request\":\"{word}\"}}\n");
+                assert!(requests.iter().any(is_allowed), "{request}");
                 count.store(age, Ordering::SeqCst);
                 let answer = serde_json::to_string(&answer(age)).expect("json");
                 let _ = writeln!(stream, "{answer}");
@@ -69,7 +76,7 @@ impl Drop for Daemon {
     }
 }
 
-fn status(age: u64) -> Status {
+pub(crate) fn status(age: u64) -> Status {
     let class = Class { name: "tcp".to_owned(), bytes_sent: age * 1_250_000, ..Class::default() };
     let peer = Peer { name: "b".to_owned(), classes: vec![class], ..Peer::default() };
     Status {

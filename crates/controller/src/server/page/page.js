@@ -1,6 +1,6 @@
 // Draws a network as its controller knows it: links, sites, trunks, and what was changed lately.
 
-import { element, fill, tableOf } from "./tables.js";
+import { drawn, element, fill, tableOf } from "./tables.js";
 
 /** How often it is asked, ms. */
 const EVERY = 5000;
@@ -11,7 +11,6 @@ const ROWS = 300;
 const LATELY = 20;
 
 const at = (id) => document.getElementById(id);
-const SVG = "http://www.w3.org/2000/svg";
 let status = null;
 let plan = null;
 let events = [];
@@ -108,13 +107,6 @@ function trunkRow({ name, sites, guarantee, way, backup, refused }) {
 function linkRow(link) {
   const part = share(link);
   return [link.name, text(link.ends.join(" and ")), text(both(link.reservable)), text(both(link.reserved)), text(`${(100 * part).toFixed(0)} %`, part > 0.999 ? "warn" : "plain")];
-}
-
-function drawn(name, attributes, words) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (words !== undefined) made.textContent = words;
-  return made;
 }
 
 /** Sites on a circle, what is between them within. */

@@ -81,7 +81,7 @@ impl From<AccessError> for Failure {
 }
 
 /// What viewers get each second.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Frame {
     /// Milliseconds since 1970.
     at: u64,
@@ -124,14 +124,7 @@ impl Frame {
     }
 
     fn notice(at: u64, notice: String) -> Self {
-        Frame {
-            at,
-            summary: String::new(),
-            activity: String::new(),
-            notice: Some(notice),
-            tables: Vec::new(),
-            readings: Vec::new(),
-        }
+        Frame { at, notice: Some(notice), ..Frame::default() }
     }
 }
 

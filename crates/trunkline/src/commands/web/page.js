@@ -1,6 +1,6 @@
 // Draws what the gateway says of itself: tables of now, and curves over time.
 
-import { element, fill, tableOf } from "./tables.js";
+import { drawn, element, fill, tableOf } from "./tables.js";
 
 const CHARTS = {
   sent: { title: "Sent, Mbit/s", of: "classes" },
@@ -19,20 +19,12 @@ const DRAWN = 12;
 const LIVE = 300;
 
 const at = (id) => document.getElementById(id);
-const SVG = "http://www.w3.org/2000/svg";
 /** Of each chart and curve its points [time in ms, value]: of the last minutes, and of the last hours. */
 const live = new Map();
 let kept = new Map();
 let isPaused = false;
 let latest = null;
 let fetched = 0;
-
-function drawn(name, attributes, text) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
 
 function curve(curves, chart, name) {
   const key = `${chart} ${name}`;

@@ -7,10 +7,9 @@ use std::path::Path;
 use serde::Serialize;
 use trunkline_engine::{Captured, Engine, EngineError};
 use trunkline_lab::VERSION;
-use trunkline_lab::campaign::Study;
 use trunkline_lab::results::{self, Point};
 
-use super::{Errors, point_at};
+use super::{point_at, study_of};
 use crate::cli::laboratory::CaptureArguments;
 use crate::commands::laboratory::interrupt;
 use crate::failure::Failure;
@@ -27,11 +26,7 @@ struct Report<'a> {
 }
 
 pub(super) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
-    let mut errors = Errors::default();
-    let document = errors.check(arguments.changes.read(&arguments.file, &Engine::Sim));
-    let study = document.and_then(|document| errors.check(Study::new(&document)));
-    errors.finish("nothing was captured")?;
-    let Some(study) = study else { return Ok(()) };
+    let study = study_of(&arguments.changes, &arguments.file, &Engine::Sim, "nothing was captured")?;
     let planned = &study.points[point_at(&study, &arguments.at)?];
     let seed = arguments.seed.unwrap_or(study.experiment.seed);
     let at = results::at(&planned.point);

@@ -76,13 +76,14 @@ impl Errors {
 
     /// Prints all mistakes, each in a line that begins with its place. The failure ends with `consequence`.
     fn finish(self, consequence: &str) -> Result<(), Failure> {
-        if self.0.is_empty() {
-            return Ok(());
-        }
+        if self.0.is_empty() { Ok(()) } else { Err(self.failure(consequence)) }
+    }
+
+    fn failure(self, consequence: &str) -> Failure {
         for line in &self.0 {
             remark(line);
         }
-        Err(Failure::Input(format!("{}, {consequence}", count(self.0.len(), "mistake"))))
+        Failure::Input(format!("{}, {consequence}", count(self.0.len(), "mistake")))
     }
 }
 
@@ -101,6 +102,17 @@ fn ready(engine: &Engine) -> Result<Engine, Failure> {
             let program = std::env::current_exe().map_err(Failure::doing("cannot find this program"))?;
             Ok(Engine::Testbed { program: Some(program), attempts: *attempts })
         }
+    }
+}
+
+/// The points of one experiment. Mistakes are printed, and the failure ends with `consequence`.
+fn study_of(changes: &Changes, file: &Path, engine: &Engine, consequence: &str) -> Result<Study, Failure> {
+    let mut errors = Errors::default();
+    let document = errors.check(changes.read(file, engine));
+    let study = document.and_then(|document| errors.check(Study::new(&document)));
+    match study {
+        Some(study) => Ok(study),
+        None => Err(errors.failure(consequence)),
     }
 }
 

@@ -10,10 +10,9 @@ use std::time::Duration;
 use serde::Serialize;
 use trunkline_engine::scenario::Scenario;
 use trunkline_engine::{Control, Engine, EngineError, Sample, guarded, run_watched};
-use trunkline_lab::campaign::Study;
 use trunkline_pages::{Live, Pages, Server};
 
-use super::{Errors, point_at, ready};
+use super::{point_at, ready, study_of};
 use crate::cli::laboratory::WatchArguments;
 use crate::failure::Failure;
 use crate::output::{print_line, remark};
@@ -51,11 +50,7 @@ struct Frame<'a> {
 
 pub(super) fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
     let engine = ready(&arguments.on.engine())?;
-    let mut errors = Errors::default();
-    let document = errors.check(arguments.changes.read(&arguments.file, &engine));
-    let study = document.and_then(|document| errors.check(Study::new(&document)));
-    errors.finish("nothing is shown")?;
-    let Some(study) = study else { return Ok(()) };
+    let study = study_of(&arguments.changes, &arguments.file, &engine, "nothing is shown")?;
     let point = point_at(&study, &arguments.at)?;
     let mut scenario = study.points[point].scenario.clone();
     trunkline_engine::check(&engine, &scenario).map_err(|error| Failure::Input(error.to_string()))?;
