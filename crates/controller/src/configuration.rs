@@ -43,6 +43,10 @@ pub fn configurations(document: &Document, plan: &Plan, keys: &BTreeMap<String, 
             }
         }
     }
+    // Where a trunk stands in the document does not make another configuration.
+    for peers in all.peers.values_mut() {
+        peers.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    }
     all
 }
 

@@ -21,4 +21,7 @@ pub use document::{Document, json_schema_text};
 pub use plan::{
     Both, Change, PLAN_VERSION, Plan, PlanError, PlannedLink, PlannedTrunk, Refused, Resource, Short, plan,
 };
-pub use store::{Author, Entry, Event, Holder, Member, Proposal, Revision, Role, Store, StoreError};
+pub use store::{
+    Author, DatabaseUrl, Entry, Event, Holder, Member, Place, Proposal, Revision, Role, Rollout, Steps,
+    Store, StoreError,
+};

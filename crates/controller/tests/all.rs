@@ -2,8 +2,10 @@
 
 mod configuration;
 mod document;
+mod homes;
 mod members;
 mod page;
 mod plan;
+mod postgres;
 mod schema;
 mod store;

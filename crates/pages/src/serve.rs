@@ -1,5 +1,6 @@
 //! HTTP over TLS or without, until the process is asked to end.
 
+use std::future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
@@ -23,7 +24,7 @@ const GRACE: Duration = Duration::from_millis(300);
 /// How long who is sent something may not acknowledge it, ms: whoever has gone leaves his place.
 const SILENCE_MS: u32 = 30_000;
 
-/// Serves until the process is asked to end (SIGINT, SIGTERM, SIGHUP), with something that goes on beside it. Requests may then take for so long.
+/// Serves until the process is asked to end (SIGINT, SIGTERM, SIGHUP), or until what goes on beside it ends. Requests may then take for so long.
 ///
 /// # Errors
 /// The machine refuses something.
@@ -47,10 +48,14 @@ pub fn serve(
         let ended = handle.clone();
         tokio::spawn(async move {
             let [interrupt, terminate, hangup] = &mut ends;
-            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {}, _ = hangup.recv() => {} }
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+                () = beside => {}
+            }
             ended.graceful_shutdown(Some(grace));
         });
-        tokio::spawn(beside);
         match tls {
             Some(tls) => {
                 let config = RustlsConfig::from_config(tls);
@@ -107,6 +112,6 @@ impl Server {
     /// # Errors
     /// The machine refuses something.
     pub fn run(self, pages: Pages) -> io::Result<()> {
-        serve(self.listener, self.tls, pages.router(self.token), async {}, GRACE)
+        serve(self.listener, self.tls, pages.router(self.token), future::pending(), GRACE)
     }
 }

@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use trunkline_controller::{Author, Store};
+use trunkline_controller::{Author, Place as At, Store};
 use trunkline_sites::{ControllerInvitation, Expected, Poll, Report, Signed, fingerprint};
 use trunkline_units::Rng;
 
@@ -65,6 +65,10 @@ impl Drop for Place {
 impl Place {
     fn store(&self) -> PathBuf {
         self.0.join("n.db")
+    }
+
+    fn place(&self) -> At {
+        At::from(self.store().as_path())
     }
 
     fn apply(&self, text: &str, from: u64) {
@@ -228,7 +232,7 @@ fn main() {
     let invitation: ControllerInvitation =
         String::from_utf8_lossy(&invite.expect("it runs").stdout).parse().expect("an invitation");
     enrol(&place, sites);
-    let network = Store::open(&place.store()).and_then(|store| store.setting("network"));
+    let network = Store::open(&place.place()).and_then(|mut store| store.setting("network"));
     let network = network.expect("a store").expect("a network");
     let mut roots = RootCertStore::empty();
     let certificate = STANDARD.decode(&invitation.certificate).expect("base64");
@@ -252,7 +256,7 @@ fn main() {
 
 /// All sites enrol, as the controller would have it; a request for each would measure the disk.
 fn enrol(place: &Place, sites: usize) {
-    let mut store = Store::open(&place.store()).expect("a store");
+    let mut store = Store::open(&place.place()).expect("a store");
     let author = Author { by: "bench", at: 1 };
     for number in 0..sites {
         let (site, secret, token) =
@@ -274,7 +278,7 @@ async fn measure(place: &Place, fleet: &Arc<Fleet>, sites: usize) {
     };
     let time = until("all sites poll", begin, || all_have(1)).await;
     println!("{sites} sites at once: {time:.1} s, {:.1} s of a processor", controller.processor());
-    let sequence = || Store::open(&place.store()).and_then(|store| store.sequence()).expect("a number");
+    let sequence = || Store::open(&place.place()).and_then(|mut store| store.sequence()).expect("a number");
     for (revision, rate) in [(1, "3 Mbit/s"), (2, "4 Mbit/s"), (3, "5 Mbit/s")] {
         let text = document(sites, rate);
         let (begin, before) = (Instant::now(), controller.processor());

@@ -23,8 +23,19 @@ const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
 /// The command that only a build with pages for browsers has.
 const WEB: [&str; 1] = ["web"];
 /// The commands of `controller` that only a build with the controller has.
-const CONTROLLER: [&str; 10] =
-    ["plan", "apply", "export", "log", "serve", "certificate", "token", "invite", "schema", "openapi"];
+const CONTROLLER: [&str; 11] = [
+    "plan",
+    "apply",
+    "export",
+    "log",
+    "serve",
+    "certificate",
+    "token",
+    "invite",
+    "rollout",
+    "schema",
+    "openapi",
+];
 
 /// TCP trunks between sites: each class of traffic in a congestion-controlled, encrypted lane of its own.
 #[derive(Debug, Parser)]
@@ -282,6 +293,11 @@ fn site_name(text: &str) -> Result<String, String> {
 
 fn expiry(text: &str) -> Result<Duration, String> {
     time(text, LONGEST.as_secs(), "allowed: 1 s to 168 h, such as \"30 min\" or \"24 h\"")
+}
+
+#[cfg(feature = "controller")]
+fn step_time(text: &str) -> Result<Duration, String> {
+    time(text, 24 * 3600, "allowed: 1 s to 24 h")
 }
 
 fn limit(text: &str) -> Result<Duration, String> {

@@ -36,6 +36,9 @@ mod model;
 mod names;
 mod path_mtu;
 mod paths;
+#[cfg(feature = "controller")]
+#[path = "../../controller/tests/postgres.rs"]
+mod postgres;
 mod previous;
 mod proxy;
 mod proxy_faults;

@@ -154,6 +154,7 @@ const LINES: &[(&[&str], usize)] = &[
     (&["controller", "log", "n.db"], 0),
     (&["controller", "schema"], 0),
     (&["controller", "openapi"], 0),
+    (&["controller", "rollout", "n.db"], 0),
     (&["controller", "token", "n.db", "anna"], 0),
     (&["completions", "bash"], 0),
     (&["man"], 0),

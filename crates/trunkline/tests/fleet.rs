@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use ureq::Agent;
 use ureq::tls::{TlsConfig, TlsProvider};
 
 use crate::common::site::{Directory, PROGRAM, ask, status, until};
+use crate::postgres::Server;
 
 /// A network of these sites, each of which has trunks to the first.
 fn network(sites: &[&str], guarantee: &str) -> String {
@@ -53,6 +54,22 @@ fn printed(directory: &Directory, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
 
+fn agent() -> Agent {
+    let tls = TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .disable_verification(true)
+        .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
+        .build();
+    // A connection of its own for each request: one that the controller has closed after a refusal is not used again.
+    let agent = Agent::config_builder()
+        .tls_config(tls)
+        .proxy(None)
+        .max_idle_connections(0)
+        .http_status_as_error(false)
+        .build();
+    agent.into()
+}
+
 /// A controller at an address of loopback, with a store `n.db`.
 struct Controller {
     directory: Directory,
@@ -69,19 +86,7 @@ impl Controller {
         let (process, url) = Self::serve(&directory, &["--url", "https://127.0.0.1"]);
         let admin = printed(&directory, &["token", "n.db", "anna", "--role", "admin"]);
         let viewer = printed(&directory, &["token", "n.db", "prometheus"]);
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .disable_verification(true)
-            .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
-            .build();
-        // A connection of its own for each request: one that the controller has closed after a refusal is not used again.
-        let agent = Agent::config_builder()
-            .tls_config(tls)
-            .proxy(None)
-            .max_idle_connections(0)
-            .http_status_as_error(false)
-            .build();
-        let controller = Controller { directory, process, url, agent: agent.into(), admin, viewer };
+        let controller = Controller { directory, process, url, agent: agent(), admin, viewer };
         // Tokens that another process has made are known a moment later.
         until("the token is known", || controller.get("/v1/status", &controller.viewer).0 == 200);
         controller
@@ -149,7 +154,11 @@ impl Controller {
     }
 
     fn apply(&self, document: &str, from: u64) -> (u16, Value) {
-        let (status, text) = self.post(&format!("/v1/apply?from={from}"), &self.admin, document);
+        self.apply_as(document, &format!("from={from}"))
+    }
+
+    fn apply_as(&self, document: &str, how: &str) -> (u16, Value) {
+        let (status, text) = self.post(&format!("/v1/apply?{how}"), &self.admin, document);
         (status, serde_json::from_str(&text).expect("json"))
     }
 
@@ -467,6 +476,39 @@ fn three_gateways_follow_a_controller_and_go_on_without_it() {
             fs::read_to_string(file).expect("a file").contains("reserved = \"25 Mbit/s\"")
         })
     });
+    // In steps: half of the trunks first.
+    let apply_in_steps = |document: &str, from: u64| {
+        fs::write(directory.0.join("n.toml"), document).expect("the document");
+        let from = from.to_string();
+        let how = ["--from", &from, "--steps", "50", "--step-time", "40 s"];
+        printed(&directory, &[&["apply", "n.toml", "--store", "n.db"][..], &how].concat());
+    };
+    let rollout = || printed(&directory, &["rollout", "n.db"]);
+    apply_in_steps(&network(&sites, "22 Mbit/s"), 3);
+    assert!(rollout().starts_with("revision 4: step "), "{}", rollout());
+    until("all have it", || rollout() == "no revision is being rolled out");
+    assert!(lanes("b", "a") > 0 && lanes("c", "a") > 0);
+    let reserved = |site: &str, rate: &str| {
+        let file = directory.0.join(format!("{site}.toml"));
+        fs::read_to_string(file).expect("a file").contains(&format!("reserved = \"{rate}\""))
+    };
+    assert!(sites.iter().all(|site| reserved(site, "22 Mbit/s")));
+    // One that cannot work: connections are bound to an interface that leads nowhere. The trunk of the first step goes down, the other never does.
+    let nowhere = network(&sites, "21 Mbit/s").replace(":4600\"", ":4600\", interface = \"lo\"");
+    apply_in_steps(&nowhere, 4);
+    let mut fewest = usize::MAX;
+    // The sites give it 20 s, each for itself, before they say that it does not work.
+    let begin = Instant::now();
+    while !printed(&directory, &["log", "n.db"]).contains("back to revision 4: ") {
+        fewest = fewest.min([lanes("b", "a"), lanes("c", "a")].into_iter().max().unwrap_or(0));
+        assert!(begin.elapsed() < Duration::from_secs(120), "{}", rollout());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    println!("taken back after {:?}", begin.elapsed());
+    assert!(fewest > 0, "one of both trunks is up all the time");
+    until("both trunks are up", || lanes("b", "a") > 0 && lanes("c", "a") > 0);
+    until("all have what was there before", || sites.iter().all(|site| reserved(site, "22 Mbit/s")));
+    assert_eq!(rollout(), "no revision is being rolled out");
     for mut office in offices {
         assert!(office.follower.try_wait().expect("its state").is_none(), "it follows");
         let _ = office.host.name();
@@ -519,4 +561,241 @@ fn a_browser_is_shown_the_network_and_changes_nothing() {
     ] {
         assert_eq!(controller.browse(method, path, admin).0, 401, "{method} {path}");
     }
+}
+
+/// A controller that shares a store with others.
+struct Replica {
+    process: Child,
+    address: String,
+}
+
+impl Replica {
+    fn start(directory: &Directory, store: &str, address: &str, url: &str) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(&directory.0).args(["controller", "serve", store, "--listen", address]);
+        command.args(["--url", url]).stdin(Stdio::null()).stderr(Stdio::null());
+        Replica { process: command.spawn().expect("it starts"), address: address.to_owned() }
+    }
+
+    fn listens(&self) -> bool {
+        TcpStream::connect(&self.address).is_ok()
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().expect("it is killed");
+        self.process.wait().expect("it has ended");
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn of_controllers_with_one_database_one_serves_and_the_next_when_it_is_killed() {
+    let Some(server) = Server::start() else { return };
+    let (directory, store) = (Directory::new(), server.database());
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    // The address of a third one, which each of them takes in turn, as behind a name with several addresses.
+    let url = format!("https://127.0.0.1:{port}");
+    let start = |place: u8| Replica::start(&directory, &store, &format!("127.0.0.{place}:{port}"), &url);
+    let mut replicas: Vec<Replica> = (1..4).map(start).collect();
+    let admin = {
+        until("one serves", || replicas.iter().any(Replica::listens));
+        printed(&directory, &["token", &store, "anna", "--role", "admin"])
+    };
+    let agent = agent();
+    let ask = |replica: &Replica, path: &str, document: Option<&str>| {
+        let url = format!("https://{}{path}", replica.address);
+        let token = format!("Bearer {admin}");
+        let response = match document {
+            Some(document) => agent.post(url).header("Authorization", token).send(document),
+            None => agent.get(url).header("Authorization", token).call(),
+        };
+        response.ok().map(|response| Controller::answer(Ok(response)))
+    };
+    let mut applied = 0;
+    let mut identities = Vec::new();
+    for round in 0..3 {
+        until("one serves", || replicas.iter().any(Replica::listens));
+        let serving: Vec<usize> = (0..3).filter(|place| replicas[*place].listens()).collect();
+        assert_eq!(serving.len(), 1, "one leads");
+        let leader = &replicas[serving[0]];
+        until("the token is known", || {
+            ask(leader, "/v1/status", None).is_some_and(|(status, _)| status == 200)
+        });
+        // It is killed while it applies one after the other.
+        let document = |turn: u64| network(&["a", "b"], &format!("{} Mbit/s", 1 + turn % 50));
+        for _ in 0..5 {
+            let answer = ask(leader, &format!("/v1/apply?from={applied}"), Some(&document(applied)));
+            assert_eq!(answer.map(|(status, _)| status), Some(200));
+            applied += 1;
+        }
+        identities.push(printed(&directory, &["certificate", &store]));
+        let id = serving[0];
+        std::thread::scope(|scope| {
+            let (ask, document, address) = (&ask, &document, replicas[id].address.clone());
+            let busy = scope.spawn(move || {
+                let leader = Replica { process: Command::new("true").spawn().expect("it starts"), address };
+                let mut known = applied;
+                while let Some((200, _)) =
+                    ask(&leader, &format!("/v1/apply?from={known}"), Some(&document(known)))
+                {
+                    known += 1;
+                }
+                known
+            });
+            std::thread::sleep(Duration::from_millis(30 + 40 * round));
+            replicas[id].kill();
+            applied = busy.join().expect("it ends");
+        });
+        let latest = printed(&directory, &["log", &store, "--json"]).lines().count() as u64;
+        assert!(
+            latest == applied || latest == applied + 1,
+            "{latest}, {applied}: what was answered is there"
+        );
+        applied = latest;
+        replicas[id] = start(u8::try_from(id + 1).expect("small"));
+    }
+    assert!(identities.windows(2).all(|pair| pair[0] == pair[1]), "all of them are the same to sites");
+    // The database is killed: what is known is answered on, what is new is not taken; when it is back, all goes on.
+    until("one serves", || replicas.iter().any(Replica::listens));
+    let place = (0..3).find(|place| replicas[*place].listens()).expect("one leads");
+    let status = |place: usize| ask(&replicas[place], "/v1/status", None).map(|(status, _)| status);
+    until("it knows the store", || status(place) == Some(200));
+    server.kill();
+    let change = network(&["a", "b"], "77 Mbit/s");
+    let answer =
+        ask(&replicas[place], &format!("/v1/apply?from={applied}"), Some(&change)).expect("an answer");
+    assert_eq!(answer.0, 503, "{}", answer.1);
+    assert_eq!(status(place), Some(200));
+    server.restart();
+    until("it is applied", || {
+        let serving = replicas.iter().find(|replica| replica.listens());
+        serving
+            .and_then(|leader| ask(leader, &format!("/v1/apply?from={applied}"), Some(&change)))
+            .is_some_and(|(status, text)| status == 200 || text.contains("says the same"))
+    });
+    // A database that stays away: who leads gives up, and does not serve for ever what may be old.
+    until("one serves", || replicas.iter().any(Replica::listens));
+    server.kill();
+    until("nobody serves", || !replicas.iter().any(Replica::listens));
+}
+
+#[test]
+fn a_revision_reaches_its_sites_in_steps_and_returns_if_one_refuses_it() {
+    let mut controller = Controller::new();
+    controller.restart_at_its_port();
+    let names = ["hub", "b", "c", "d", "e"];
+    assert_eq!(controller.apply(&network(&names, "10 Mbit/s"), 0).0, 200);
+    let tokens: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(place, site)| {
+            let invitation = controller.invite(site);
+            let file = controller.gateway(site);
+            printed(&controller.directory, &["enrol", &invitation, &format!("{site}.toml")]);
+            let text = fs::read_to_string(file.with_extension("controller")).expect("its state");
+            let state: Value = serde_json::from_str(&text).expect("json");
+            assert!(place < names.len());
+            state["token"].as_str().expect("a token").to_owned()
+        })
+        .collect();
+    // Sites that say all is well, and what they have been given: of each peer the rate.
+    let mut have: Vec<Option<String>> = vec![None; names.len()];
+    let mut rates: Vec<Value> = vec![Value::Null; names.len()];
+    let mut poll = |controller: &Controller, site: usize, error: Option<&str>| {
+        let peers = |rates: &Value| -> Vec<Value> {
+            let named = rates.as_object().into_iter().flatten();
+            named.map(|(name, _)| serde_json::json!({"name": name, "up": true, "capacity": null})).collect()
+        };
+        let report = serde_json::json!({
+            "sequence": 0, "error": error, "running": true, "peers": peers(&rates[site])
+        });
+        let asked = serde_json::json!({"have": have[site], "wait_s": 0, "report": report}).to_string();
+        let (status, text) = controller.post("/v1/poll", &tokens[site], &asked);
+        if status == 200 {
+            let signed: Value = serde_json::from_str(&text).expect("json");
+            let said: trunkline_sites::Configuration =
+                serde_json::from_str(signed["configuration"].as_str().expect("text"))
+                    .expect("a configuration");
+            have[site] = Some(trunkline_sites::fingerprint(&said.peers));
+            let rate =
+                |peer: &trunkline_sites::ConfiguredPeer| (peer.name.clone(), Value::from(peer.reserved));
+            rates[site] = said.peers.iter().map(rate).collect();
+        }
+        rates.clone()
+    };
+    let mut all = |controller: &Controller| {
+        let mut rates = Vec::new();
+        for site in (0..names.len()).chain(0..names.len()) {
+            rates = poll(controller, site, None);
+        }
+        rates
+    };
+    until("all have the first", || all(&controller)[0].as_object().is_some_and(|peers| peers.len() == 4));
+    let how = "from=1&steps=25,50&step_s=600";
+    assert_eq!(controller.apply_as(&network(&names, "12 Mbit/s"), how).0, 200);
+    let changed = |rates: &[Value], rate: u64| {
+        let at = |site: usize| names.iter().filter(move |name| rates[site][**name] == rate).count();
+        (at(0), (1..names.len()).map(at).sum::<usize>())
+    };
+    let mut seen = Vec::new();
+    until("all have the second", || {
+        let step = || controller.status()["rollout"]["step"].as_u64();
+        let before = step();
+        let rates = all(&controller);
+        let now = changed(&rates, 12_000_000);
+        // While they asked, the next one may have begun.
+        assert!(now.0 == now.1 || step() != before, "both ends of a trunk change in one step: {now:?}");
+        if seen.last() != Some(&now.0) {
+            seen.push(now.0);
+        }
+        controller.status()["rollout"].is_null() && now.0 == 4
+    });
+    seen.retain(|count| *count > 0);
+    assert_eq!(seen, [1, 2, 4], "a quarter, a half, all");
+    // While one runs nothing else is applied, but it can be ended.
+    assert_eq!(controller.apply_as(&network(&names, "13 Mbit/s"), "from=2&steps=25").0, 200);
+    let (status, problem) = controller.apply(&network(&names, "14 Mbit/s"), 3);
+    assert!(
+        status == 409 && problem["error"].as_str().is_some_and(|error| error.contains("--finish")),
+        "{problem}"
+    );
+    assert_eq!(controller.post("/v1/rollout?end=other", &controller.admin, "").0, 400);
+    assert_eq!(controller.post("/v1/rollout?end=back", &controller.viewer, "").0, 403);
+    let (status, text) = controller.post("/v1/rollout?end=back", &controller.admin, "");
+    assert_eq!((status, text.as_str()), (200, "4"));
+    assert_eq!(controller.post("/v1/rollout?end=back", &controller.admin, "").0, 409);
+    until("the rate before is back", || changed(&all(&controller), 12_000_000).0 == 4);
+    // A restart in the middle: it goes on where it was. Then a site refuses, and all is as before.
+    assert_eq!(controller.apply_as(&network(&names, "9 Mbit/s"), "from=4&steps=25").0, 200);
+    controller.restart_at_its_port();
+    assert_eq!(controller.status()["rollout"]["step"], 1);
+    let waits = controller.status()["rollout"]["waits_for"].to_string();
+    assert!(waits.contains("hub does not ask"), "{waits}");
+    assert!(
+        controller.get("/metrics", &controller.viewer).1.contains("\ntrunkline_controller_rollout_step 1\n")
+    );
+    let rates = all(&controller);
+    assert_eq!(changed(&rates, 9_000_000).0, 1);
+    for (status, text) in [("steps=0", "allowed"), ("steps=5,4", "allowed"), ("steps=5&step_s=0", "allowed")]
+        .map(|(how, text)| {
+            (controller.apply_as(&network(&names, "8 Mbit/s"), &format!("from=5&{how}")), text)
+        })
+    {
+        assert!(
+            status.0 == 422 && status.1["error"].as_str().is_some_and(|error| error.contains(text)),
+            "{status:?}"
+        );
+    }
+    poll(&controller, 0, Some("no room"));
+    until("it is taken back", || controller.status()["revision"] == 6);
+    let events = controller.get("/v1/events", &controller.admin).1;
+    assert!(events.contains("revision 5: took back (hub: no room)"), "{events}");
+    let document = controller.get("/v1/document", &controller.viewer).1;
+    assert!(document.contains("12 Mbit/s"), "{document}");
 }

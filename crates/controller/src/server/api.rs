@@ -1,6 +1,7 @@
 //! What people and their programs ask: documents, plans, revisions, invitations, how the network is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
@@ -14,14 +15,14 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
 
 use super::asked::{Parameters, Text};
-use super::fleet::{FleetStatus, ShortTrunk, SiteStatus};
+use super::fleet::{FleetStatus, RolloutStatus, ShortTrunk, SiteStatus};
 use super::holders::{Admin, Viewer};
 use super::refusal::{Problem, Refusal};
 use super::{App, gateways, metrics, page};
 use crate::changes::changes;
 use crate::document::Document;
 use crate::plan::{Plan, plan};
-use crate::store::{Author, Entry, Event, Proposal, Revision};
+use crate::store::{Author, Entry, Event, Proposal, Revision, Steps, Store};
 
 /// What a body may have at most, bytes, where it is no document.
 const MAX_BODY: usize = 256 << 10;
@@ -39,11 +40,11 @@ const MAX_EXPIRES_S: u64 = 7 * 24 * 3600;
         license(name = "Apache-2.0 OR MIT")
     ),
     paths(
-        document, planned, preview, apply, revisions, events, status, invite, expel, prometheus,
+        document, planned, preview, apply, rollout, revisions, events, status, invite, expel, prometheus,
         gateways::enrol, gateways::poll
     ),
     components(schemas(
-        Problem, Report, PeerReport, SiteStatus, ShortTrunk, Entry, Applied, Preview,
+        Problem, Report, PeerReport, RolloutStatus, SiteStatus, ShortTrunk, Entry, Applied, Preview,
         Configuration, ConfiguredPeer
     )),
     modifiers(&Bearer)
@@ -73,6 +74,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
     let others = Router::new()
         .route("/v1/document", get(document))
         .route("/v1/revisions", get(revisions))
+        .route("/v1/rollout", post(rollout))
         .route("/v1/events", get(events))
         .route("/v1/status", get(status))
         .route("/v1/sites/{site}/invitation", post(invite))
@@ -123,6 +125,29 @@ struct How {
     /// Whether it is applied even if trunks are refused.
     #[serde(default)]
     partly: bool,
+    /// In which steps sites get it: percent of the trunks that change, as 1,10,50; all at once.
+    steps: Option<String>,
+    /// How long a step may take, seconds; 60.
+    step_s: Option<u64>,
+}
+
+/// How a roll-out ends.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum End {
+    /// All sites get it now.
+    Finish,
+    /// What was there before returns.
+    Back,
+}
+
+/// How a roll-out is to end.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Ending {
+    /// How.
+    #[param(inline)]
+    end: End,
 }
 
 /// How long an invitation holds.
@@ -214,7 +239,7 @@ async fn found(app: &Arc<App>, Which { revision }: Which) -> Result<Revision, Re
 #[utoipa::path(post, path = "/v1/plan", tag = "people", request_body(content = String, content_type = "application/toml"),
     security(("token" = [])), responses((status = 200, body = Preview), (status = 422, body = Problem)))]
 async fn preview(State(app): State<Arc<App>>, _: Viewer, Text(text): Text) -> Result<Json<Preview>, Refusal> {
-    let latest = app.with_store(|store| store.latest()).await?;
+    let latest = app.with_store(Store::latest).await?;
     let planned = tokio::task::spawn_blocking(move || {
         let document = Document::parse("the document", &text).map_err(crate::store::StoreError::Document)?;
         let before = latest.as_ref();
@@ -241,9 +266,15 @@ async fn preview(State(app): State<Arc<App>>, _: Viewer, Text(text): Text) -> Re
 async fn apply(
     State(app): State<Arc<App>>,
     Admin(by): Admin,
-    Parameters(How { from, note, partly }): Parameters<How>,
+    Parameters(How { from, note, partly, steps, step_s }): Parameters<How>,
     Text(text): Text,
 ) -> Result<Json<Applied>, Refusal> {
+    let steps = steps.map(|text| {
+        let steps: Steps = text.parse()?;
+        step_s.map_or(Ok(steps.clone()), |step_s| steps.within(Duration::from_secs(step_s)))
+    });
+    let steps: Result<_, String> = steps.transpose();
+    let steps = steps.map_err(|error| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error))?;
     let applied = app.with_store(move |store| {
         store.apply(&Proposal {
             name: "the document",
@@ -253,10 +284,29 @@ async fn apply(
             note: &note,
             at: now(),
             partly,
+            steps: steps.as_ref(),
         })
     });
     let Revision { number, plan, .. } = applied.await?;
     Ok(Json(Applied { revision: number, plan }))
+}
+
+/// Ends a roll-out in steps before its time. The answer is the latest revision.
+#[utoipa::path(post, path = "/v1/rollout", tag = "people", params(Ending), security(("token" = [])), responses(
+    (status = 200, body = u64), (status = 409, body = Problem, description = "none runs")))]
+async fn rollout(
+    State(app): State<Arc<App>>,
+    Admin(by): Admin,
+    Parameters(Ending { end }): Parameters<Ending>,
+) -> Result<Json<u64>, Refusal> {
+    let ended = app.with_store(move |store| {
+        let author = Author { by: &by, at: now() };
+        match end {
+            End::Finish => store.finish(author),
+            End::Back => store.roll_back(author, "asked to").map(|revision| revision.number),
+        }
+    });
+    ended.await.map(Json)
 }
 
 /// The revisions.

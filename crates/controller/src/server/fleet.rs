@@ -10,9 +10,10 @@ use trunkline_sites::{
 };
 use utoipa::ToSchema;
 
+use super::rolling::{Followed, Peers, Rolling, Verdict};
 use crate::configuration::configurations;
 use crate::document::Document;
-use crate::store::{Holder, Member, Revision};
+use crate::store::{Holder, Member, Revision, Rollout};
 
 /// A site that has not asked for so long is away: it asks each minute.
 const AWAY_S: u64 = 150;
@@ -33,11 +34,35 @@ struct Seen {
     report: Report,
 }
 
-/// The latest revision.
+impl Seen {
+    fn age(&self) -> u64 {
+        now().saturating_sub(self.at)
+    }
+
+    /// Whether it asks.
+    fn is_near(&self) -> bool {
+        self.age() <= AWAY_S
+    }
+}
+
+/// A revision that was read.
 #[derive(Debug)]
 struct Applied {
     revision: Revision,
     document: Document,
+}
+
+/// What the store has that the fleet does not know.
+pub(super) struct News {
+    /// How many changes there were.
+    pub(super) sequence: u64,
+    /// The latest revision, if it is another one.
+    pub(super) latest: Option<Revision>,
+    pub(super) members: Vec<Member>,
+    pub(super) holders: BTreeMap<String, Holder>,
+    /// The roll-out that runs, with the revision before it, if that is another one.
+    pub(super) rollout: Option<Rollout>,
+    pub(super) base: Option<Revision>,
 }
 
 /// All sites.
@@ -46,6 +71,11 @@ pub(super) struct Fleet {
     /// Of the store, when it was read; none: it was not.
     sequence: Option<u64>,
     applied: Option<Applied>,
+    /// The revision before the one that is rolled out, and how far that is.
+    base: Option<Applied>,
+    rolling: Option<Rolling>,
+    /// The peers of sites in the latest revision.
+    target: Peers,
     sites: BTreeMap<String, Prepared>,
     members: Vec<Member>,
     holders: BTreeMap<String, Holder>,
@@ -64,10 +94,31 @@ pub(super) struct FleetStatus {
     pub(super) carried: usize,
     /// Trunks that are refused.
     pub(super) refused: usize,
+    /// The roll-out that runs.
+    pub(super) rollout: Option<RolloutStatus>,
     /// Trunks that cannot come up, and why.
     pub(super) problems: BTreeMap<String, String>,
     /// Its sites.
     pub(super) sites: Vec<SiteStatus>,
+}
+
+/// A revision that its sites get in steps.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(super) struct RolloutStatus {
+    /// The revision.
+    pub(super) revision: u64,
+    /// The step that runs, of which the first is 1.
+    pub(super) step: usize,
+    /// How many there are.
+    pub(super) steps: usize,
+    /// How long ago it began, seconds.
+    pub(super) since_s: u64,
+    /// Trunks that have changed.
+    pub(super) changed: usize,
+    /// Trunks that change.
+    pub(super) changing: usize,
+    /// What is waited for.
+    pub(super) waits_for: Vec<String>,
 }
 
 /// How a site is.
@@ -115,35 +166,42 @@ impl Fleet {
         self.applied.as_ref().map(|applied| &applied.revision)
     }
 
-    /// Takes what the store has now, with its latest revision if that is not known yet.
-    pub(super) fn update(
-        &mut self,
-        sequence: u64,
-        latest: Option<Revision>,
-        members: Vec<Member>,
-        holders: BTreeMap<String, Holder>,
-    ) {
+    /// The revision before the one that is rolled out, if it is known; 0: it is not.
+    pub(super) fn base(&self) -> u64 {
+        self.base.as_ref().map_or(0, |base| base.revision.number)
+    }
+
+    /// Takes what the store has now, and makes what sites are to have. One whose peers are the same keeps its configuration.
+    pub(super) fn update(&mut self, news: News, network: &str, signer: &Signer) {
+        let News { sequence, latest, members, holders, rollout, base } = news;
         // What was applied was read then.
-        let applied = latest.and_then(|revision| Some(Applied { document: revision.read().ok()?, revision }));
-        self.applied = applied.or(self.applied.take());
+        let applied = |revision: Revision| Some(Applied { document: revision.read().ok()?, revision });
+        self.applied = latest.and_then(applied).or(self.applied.take());
+        self.base = rollout.as_ref().and_then(|_| base.and_then(applied).or(self.base.take()));
         self.sequence = Some(sequence);
         let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
         self.seen.retain(|name, _| names.contains(name.as_str()));
         (self.members, self.holders) = (members, holders);
-    }
 
-    /// Makes what sites are to have. One whose peers are the same keeps its configuration.
-    pub(super) fn prepare(&mut self, network: &str, signer: &Signer) {
-        let sequence = self.sequence.unwrap_or(0);
         let key = |member: &Member| (member.name.clone(), member.public_key.clone());
         let keys: BTreeMap<String, String> = self.members.iter().map(key).collect();
-        let all = self
-            .applied
-            .as_ref()
-            .map(|applied| configurations(&applied.document, &applied.revision.plan, &keys));
-        let (all, revision) = (all.unwrap_or_default(), self.revision());
+        let peers = |applied: &Applied| configurations(&applied.document, &applied.revision.plan, &keys);
+        let all = self.applied.as_ref().map(peers).unwrap_or_default();
+        (self.target, self.problems) = (all.peers, all.problems);
+        let before = self.rolling.take();
+        self.rolling = rollout.zip(self.base.as_ref()).map(|(rollout, base)| {
+            let report =
+                |site: &str| self.seen.get(site).filter(|seen| seen.is_near()).map(|seen| &seen.report);
+            Rolling::new(rollout, peers(base).peers, &self.target, report).after(before)
+        });
+        let wanted = self.rolling.as_ref().map(|rolling| rolling.peers(&self.target));
+        self.prepare(wanted.unwrap_or_else(|| self.target.clone()), network, signer);
+    }
+
+    fn prepare(&mut self, wanted: Peers, network: &str, signer: &Signer) {
+        let (sequence, revision) = (self.sequence.unwrap_or(0), self.revision());
         let mut before = std::mem::take(&mut self.sites);
-        for (site, peers) in all.peers {
+        for (site, peers) in wanted {
             let fingerprint = fingerprint(&peers);
             let same = before.remove(&site).filter(|prepared| prepared.fingerprint == fingerprint);
             let prepared = same.unwrap_or_else(|| {
@@ -156,7 +214,26 @@ impl Fleet {
             });
             self.sites.insert(site, prepared);
         }
-        self.problems = all.problems;
+    }
+
+    /// Whether the step of a roll-out that runs is over.
+    pub(super) fn verdict(&self) -> Option<(Rollout, Verdict)> {
+        let rolling = self.rolling.as_ref()?;
+        let verdict = rolling.verdict(
+            &self.target,
+            rolling.age(),
+            |site| self.members.iter().any(|member| member.name == site),
+            |site| {
+                let seen = self.seen.get(site).filter(|seen| seen.is_near())?;
+                Some(Followed { has: self.has(site, seen), report: &seen.report })
+            },
+        );
+        Some((rolling.rollout.clone(), verdict))
+    }
+
+    /// Whether a site has what it is to have, or has refused that.
+    fn has(&self, site: &str, seen: &Seen) -> bool {
+        self.sites.get(site).is_some_and(|prepared| seen.have.as_ref() == Some(&prepared.fingerprint))
     }
 
     /// Who shows this token.
@@ -194,14 +271,33 @@ impl Fleet {
             sequence: self.sequence.unwrap_or(0),
             carried,
             refused,
+            rollout: self.rollout(),
             problems: self.problems.clone(),
             sites: names.map(site).collect(),
         }
     }
 
+    fn rollout(&self) -> Option<RolloutStatus> {
+        let rolling = self.rolling.as_ref()?;
+        let (changed, changing) = rolling.progress();
+        let waits_for = match self.verdict()?.1 {
+            Verdict::Waits(waits_for) => waits_for,
+            Verdict::Failed(why) => vec![why],
+            Verdict::Goes => Vec::new(),
+        };
+        Some(RolloutStatus {
+            revision: rolling.rollout.revision,
+            step: rolling.rollout.step,
+            steps: rolling.rollout.steps.count(),
+            since_s: rolling.age().as_secs(),
+            changed,
+            changing,
+            waits_for,
+        })
+    }
+
     fn site(&self, name: &str, public_key: Option<String>) -> SiteStatus {
         let (seen, prepared) = (self.seen.get(name), self.sites.get(name));
-        let seen_s = seen.map(|seen| now().saturating_sub(seen.at));
         let is_short = |peer: &PeerReport| {
             let reserved = *prepared?.reserved.get(&peer.name)?;
             let capacity = peer.capacity.filter(|capacity| *capacity < reserved)?;
@@ -210,11 +306,9 @@ impl Fleet {
         SiteStatus {
             name: name.to_owned(),
             public_key,
-            seen_s,
-            connected: seen_s.is_some_and(|seen_s| seen_s <= AWAY_S),
-            current: seen.zip(prepared).is_some_and(|(seen, prepared)| {
-                seen.have.as_deref() == Some(prepared.fingerprint.as_str()) && seen.report.error.is_none()
-            }),
+            seen_s: seen.map(Seen::age),
+            connected: seen.is_some_and(Seen::is_near),
+            current: seen.is_some_and(|seen| self.has(name, seen) && seen.report.error.is_none()),
             report: seen.map(|seen| seen.report.clone()),
             short: seen.iter().flat_map(|seen| &seen.report.peers).filter_map(is_short).collect(),
         }

@@ -12,13 +12,18 @@ pub(super) fn text(status: &FleetStatus) -> String {
     let short = status.sites.iter().map(|site| site.short.len() as u64).sum();
     let failed =
         |site: &super::fleet::SiteStatus| site.report.as_ref().is_some_and(|report| report.error.is_some());
-    let gauges: [(&str, &str, u64); 10] = [
+    let gauges: [(&str, &str, u64); 11] = [
         ("revision", "The revision of the network's document.", status.revision),
         ("sequence", "Changes so far.", status.sequence),
         ("trunks_carried", "Trunks that have what they ask for.", status.carried as u64),
         ("trunks_refused", "Trunks that have no guarantee.", status.refused as u64),
         ("trunks_with_problems", "Trunks that cannot come up.", status.problems.len() as u64),
         ("trunks_short", "Trunks whose measured capacity is below what is reserved.", short),
+        (
+            "rollout_step",
+            "The step of the roll-out that runs; 0: none does.",
+            status.rollout.as_ref().map_or(0, |rollout| rollout.step as u64),
+        ),
         ("sites", "Sites.", status.sites.len() as u64),
         ("sites_connected", "Sites that ask for their configuration.", count(&|site| site.connected)),
         (

@@ -54,15 +54,19 @@ impl From<StoreError> for Refusal {
             StoreError::Document(_) | StoreError::Refused(_) => StatusCode::UNPROCESSABLE_ENTITY,
             StoreError::Conflict { .. }
             | StoreError::Same(_)
+            | StoreError::RollsOut(_)
+            | StoreError::NoRollout
             | StoreError::KnownKey(_)
             | StoreError::There { .. } => StatusCode::CONFLICT,
             StoreError::NoRevision { .. } | StoreError::Unknown { .. } => StatusCode::NOT_FOUND,
             StoreError::Invitation(_) => StatusCode::FORBIDDEN,
-            StoreError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            StoreError::Busy(_) | StoreError::Away { .. } | StoreError::Follows(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             StoreError::Missing(_)
             | StoreError::Foreign(_)
             | StoreError::Newer { .. }
-            | StoreError::Sqlite { .. }
+            | StoreError::Database { .. }
             | StoreError::Plan { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut refusal = Refusal::new(status, text);

@@ -1,41 +1,49 @@
 //! Why a store cannot be used, or refuses a change.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 
-use rusqlite::ErrorCode;
 use trunkline_schema::Mistakes;
 
-use super::{SCHEMA, WAIT};
+use super::place::Place;
+use super::value::{DatabaseError, SCHEMA, WAIT};
 use crate::plan::{Plan, PlanError};
 
 /// Why a store cannot be used, or takes no document.
 #[derive(Debug)]
 pub enum StoreError {
-    /// There is no such file.
-    Missing(PathBuf),
+    /// There is none.
+    Missing(Place),
     /// It is no store.
-    Foreign(PathBuf),
+    Foreign(Place),
     /// It is of a later version of this program.
     Newer {
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: Place,
         /// The version of its tables.
-        version: i32,
+        version: i64,
     },
     /// Another process writes, and goes on for long.
-    Busy(PathBuf),
-    /// It cannot be read or written.
-    Sqlite {
-        /// The file.
-        path: PathBuf,
+    Busy(Place),
+    /// Its database cannot be reached.
+    Away {
+        /// Where it is.
+        place: Place,
         /// Why.
-        error: rusqlite::Error,
+        error: String,
+    },
+    /// Another controller leads.
+    Follows(Place),
+    /// It cannot be read or written.
+    Database {
+        /// Where it is.
+        place: Place,
+        /// Why.
+        error: String,
     },
     /// It has a plan that cannot be read.
     Plan {
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: Place,
         /// The revision.
         number: u64,
         /// Why.
@@ -43,8 +51,8 @@ pub enum StoreError {
     },
     /// There is no such revision.
     NoRevision {
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: Place,
         /// The revision.
         number: u64,
         /// The latest; 0: none.
@@ -67,6 +75,10 @@ pub enum StoreError {
     Same(u64),
     /// Trunks are refused.
     Refused(Box<Plan>),
+    /// This revision is being rolled out in steps.
+    RollsOut(u64),
+    /// None is.
+    NoRollout,
     /// An invitation is none, was used, or is too old.
     Invitation(&'static str),
     /// A site has enrolled with this key already.
@@ -90,29 +102,33 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreError::Missing(path) => {
-                write!(f, "{}: there is no such file; `apply --from 0` makes one", path.display())
+            StoreError::Missing(place @ Place::File(_)) => {
+                write!(f, "{place}: there is no such file; `apply --from 0` makes one")
             }
-            StoreError::Foreign(path) => write!(f, "{}: is no store of a controller", path.display()),
-            StoreError::Newer { path, version } => {
-                let path = path.display();
+            StoreError::Missing(place) => {
+                write!(f, "{place}: there is no store in this database; `apply --from 0` makes one")
+            }
+            StoreError::Foreign(place) => write!(f, "{place}: is no store of a controller"),
+            StoreError::Newer { place, version } => {
                 write!(
                     f,
-                    "{path}: has tables of version {version}; this program knows {SCHEMA} and those before"
+                    "{place}: has tables of version {version}; this program knows {SCHEMA} and those before"
                 )
             }
-            StoreError::Busy(path) => {
-                write!(f, "{}: another process writes to it, for {WAIT:?} now", path.display())
+            StoreError::Busy(place) => {
+                write!(f, "{place}: another process writes to it, for {WAIT:?} now")
             }
-            StoreError::Sqlite { path, error } => write!(f, "{}: {error}", path.display()),
-            StoreError::Plan { path, number, error } => {
-                write!(f, "{}: the plan of revision {number} {error}", path.display())
+            StoreError::Away { place, error } => write!(f, "{place}: cannot be reached: {error}"),
+            StoreError::Follows(place) => write!(f, "{place}: another controller leads now"),
+            StoreError::Database { place, error } => write!(f, "{place}: {error}"),
+            StoreError::Plan { place, number, error } => {
+                write!(f, "{place}: the plan of revision {number} {error}")
             }
-            StoreError::NoRevision { path, number, latest: 0 } => {
-                write!(f, "{}: there is no revision {number}; it has none", path.display())
+            StoreError::NoRevision { place, number, latest: 0 } => {
+                write!(f, "{place}: there is no revision {number}; it has none")
             }
-            StoreError::NoRevision { path, number, latest } => {
-                write!(f, "{}: there is no revision {number}; allowed: 1 to {latest}", path.display())
+            StoreError::NoRevision { place, number, latest } => {
+                write!(f, "{place}: there is no revision {number}; allowed: 1 to {latest}")
             }
             StoreError::Document(mistakes) => mistakes.fmt(f),
             StoreError::Conflict { from, latest, by, changed } => {
@@ -126,6 +142,11 @@ impl fmt::Display for StoreError {
                 let trunks = trunkline_schema::count(refused, "trunk is", "trunks are");
                 write!(f, "{trunks} refused; nothing was applied (`--partly` applies the rest)")
             }
+            StoreError::RollsOut(number) => write!(
+                f,
+                "revision {number} is being rolled out in steps; wait, or end that: `trunkline controller rollout` with --finish or --back"
+            ),
+            StoreError::NoRollout => f.write_str("no revision is being rolled out"),
             StoreError::Invitation(problem) => write!(f, "the invitation {problem}; ask for another one"),
             StoreError::KnownKey(site) => {
                 write!(f, "site {site} has this public key; allowed: a key that is the site's own")
@@ -138,12 +159,15 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// What the library says of a store.
-pub(super) fn failed(path: &Path, error: rusqlite::Error) -> StoreError {
-    let path = path.to_owned();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => StoreError::Foreign(path),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy(path),
-        _ => StoreError::Sqlite { path, error },
+impl DatabaseError {
+    pub(super) fn at(self, place: &Place) -> StoreError {
+        let place = place.clone();
+        match self {
+            DatabaseError::Foreign => StoreError::Foreign(place),
+            DatabaseError::Busy => StoreError::Busy(place),
+            DatabaseError::Away(error) => StoreError::Away { place, error },
+            DatabaseError::Follows => StoreError::Follows(place),
+            DatabaseError::Other(error) => StoreError::Database { place, error },
+        }
     }
 }

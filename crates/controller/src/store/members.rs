@@ -1,8 +1,10 @@
 //! Who speaks with a controller: sites that have enrolled, people with tokens; and the log of what was changed.
 
-use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::database::Database;
+use super::value::DatabaseError;
 
 /// What a token allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -71,7 +73,7 @@ pub struct Author<'a> {
     pub at: u64,
 }
 
-pub(super) fn record(connection: &Connection, at: u64, by: &str, what: &str) -> rusqlite::Result<()> {
-    let insert = "INSERT INTO events (at, by, what) VALUES (?1, ?2, ?3)";
-    connection.execute(insert, params![at.cast_signed(), by, what]).map(drop)
+pub(super) fn record(database: &mut Database, author: Author<'_>, what: &str) -> Result<(), DatabaseError> {
+    let insert = "INSERT INTO events (at, by, what) VALUES ($1, $2, $3)";
+    database.execute(insert, &[author.at.into(), author.by.into(), what.into()]).map(drop)
 }

@@ -1,24 +1,24 @@
-//! Where a network's documents are kept: a `SQLite` file with every revision that was ever applied, its plan, who applied it and why.
+//! Where a network's documents are kept: a `SQLite` file, or a `PostgreSQL` database that several controllers share, with every revision that
+//! was ever applied, its plan, who applied it and why.
 //!
 //! A revision is written in one transaction or not at all, and never changed: a process that is killed, a full disk or a second writer
-//! leave the file as it was. A writer names the revision that its document was made from; if that is not the latest, it is told what
+//! leave the store as it was. A writer names the revision that its document was made from; if that is not the latest, it is told what
 //! others have changed, and nothing is written.
 //!
-//! Beside them are the sites that have enrolled with their public keys, invitations, tokens of people, and a log of all changes. Of secrets
-//! that others hold it has digests only.
+//! Beside them are the sites that have enrolled with their public keys, invitations, tokens of people, how far a revision is rolled out, and
+//! a log of all changes. Of secrets that others hold it has digests only.
 
+mod database;
 mod error;
 mod members;
+mod place;
+mod postgres;
+mod rollout;
+mod sqlite;
+mod value;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{
-    Connection, OpenFlags, OptionalExtension as _, Row, Transaction, TransactionBehavior, params,
-};
 use serde::Serialize;
 use trunkline_schema::Mistakes;
 use trunkline_sites::digest_of;
@@ -27,59 +27,13 @@ use utoipa::ToSchema;
 use crate::changes::changes;
 use crate::document::Document;
 use crate::plan::{Plan, plan};
+use database::Database;
 pub use error::StoreError;
-use error::failed;
 use members::record;
 pub use members::{Author, Event, Holder, Member, Role};
-
-/// `Trkl`: what tells such a file from other `SQLite` files.
-const APPLICATION: i32 = 0x5472_6b6c;
-/// The version of the tables.
-const SCHEMA: i32 = 1;
-/// How long a writer waits for another.
-const WAIT: Duration = Duration::from_secs(10);
-
-/// The tables of version 1. Triggers hold against mistakes of our own: what is written stays.
-const TABLES: &str = "
-    CREATE TABLE revisions (
-        number INTEGER PRIMARY KEY CHECK (number > 0),
-        applied_at INTEGER NOT NULL,
-        applied_by TEXT NOT NULL,
-        note TEXT NOT NULL,
-        document TEXT NOT NULL,
-        plan TEXT NOT NULL
-    ) STRICT;
-    CREATE TRIGGER no_gap BEFORE INSERT ON revisions
-        WHEN NEW.number <> (SELECT COALESCE(MAX(number), 0) + 1 FROM revisions)
-        BEGIN SELECT RAISE(ABORT, 'revisions follow each other'); END;
-    CREATE TRIGGER no_update BEFORE UPDATE ON revisions BEGIN SELECT RAISE(ABORT, 'revisions are never changed'); END;
-    CREATE TRIGGER no_delete BEFORE DELETE ON revisions BEGIN SELECT RAISE(ABORT, 'revisions are never removed'); END;
-    CREATE TABLE events (
-        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-        at INTEGER NOT NULL,
-        by TEXT NOT NULL,
-        what TEXT NOT NULL
-    ) STRICT;
-    CREATE TRIGGER no_event_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
-    CREATE TRIGGER no_event_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are never removed'); END;
-    CREATE TABLE sites (
-        name TEXT PRIMARY KEY,
-        public_key TEXT NOT NULL UNIQUE,
-        enrolled_at INTEGER NOT NULL,
-        token TEXT NOT NULL UNIQUE
-    ) STRICT;
-    CREATE TABLE invitations (
-        digest TEXT PRIMARY KEY,
-        site TEXT NOT NULL,
-        expires_at INTEGER NOT NULL
-    ) STRICT;
-    CREATE TABLE tokens (
-        digest TEXT PRIMARY KEY,
-        name TEXT NOT NULL UNIQUE,
-        role TEXT NOT NULL CHECK (role IN ('admin', 'viewer'))
-    ) STRICT;
-    CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-";
+pub use place::{DatabaseUrl, Place};
+pub use rollout::{Rollout, Steps};
+use value::{DatabaseError, Row, SCHEMA, Value};
 
 const COLUMNS: &str = "number, applied_at, applied_by, note, document, plan";
 
@@ -157,178 +111,211 @@ pub struct Proposal<'p> {
     pub at: u64,
     /// Whether it is applied even if trunks are refused.
     pub partly: bool,
+    /// In which steps its sites get it; none: all at once.
+    pub steps: Option<&'p Steps>,
 }
 
-/// A file of revisions.
+/// Revisions, and what is kept beside them.
 #[derive(Debug)]
 pub struct Store {
-    path: PathBuf,
-    connection: Connection,
+    place: Place,
+    database: Database,
 }
 
 impl Store {
     /// Opens a store that is there.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        if !path.exists() {
-            return Err(StoreError::Missing(path.to_owned()));
+    pub fn open(place: &Place) -> Result<Self, StoreError> {
+        if place.file().is_some_and(|path| !path.exists()) {
+            return Err(StoreError::Missing(place.clone()));
         }
-        Store::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.known()
+        let mut store = Store::connect(place, false)?;
+        match store.ask(Database::version)? {
+            Some(_) => store.known(),
+            None => Err(StoreError::Missing(place.clone())),
+        }
     }
 
     /// Opens a store, or makes an empty one.
-    pub fn create(path: &Path) -> Result<Self, StoreError> {
-        // It has secrets: its owner alone reads it. One that is there stays as it is.
-        let made = fs::File::options().write(true).create_new(true).mode(0o600).open(path);
-        drop(made);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let mut store = Store::connect(path, flags)?;
-        if store.version()?.is_none() {
-            // SQLite takes a file of a few bytes for an empty one. What a killed process has left was taken back when the file was read.
-            if fs::metadata(path).is_ok_and(|file| file.len() > 0) {
-                return Err(StoreError::Foreign(path.to_owned()));
-            }
-            store.make_tables()?;
+    pub fn create(place: &Place) -> Result<Self, StoreError> {
+        Store::connect(place, true)?.known()
+    }
+
+    fn connect(place: &Place, makes: bool) -> Result<Self, StoreError> {
+        let database = Database::open(place, makes).map_err(|error| error.at(place))?;
+        Ok(Store { place: place.clone(), database })
+    }
+
+    /// This one with the tables of this version; those of a former one are upgraded.
+    fn known(mut self) -> Result<Self, StoreError> {
+        if self.ask(Database::version)? != Some(SCHEMA) {
+            let place = self.place.clone();
+            self.change(|database| match database.version()? {
+                Some(version) if version > SCHEMA => {
+                    Err(Failed::Refused(StoreError::Newer { place, version }))
+                }
+                // Another process may have done it meanwhile.
+                Some(SCHEMA) => Ok(()),
+                version => Ok(database.upgrade(version)?),
+            })?;
         }
-        store.known()
+        Ok(self)
     }
 
-    /// This one, if its tables are those of this version.
-    fn known(self) -> Result<Self, StoreError> {
-        match self.version()? {
-            Some(SCHEMA) => Ok(self),
-            Some(version) => Err(StoreError::Newer { path: self.path, version }),
-            None => Err(StoreError::Foreign(self.path)),
-        }
+    /// Where it is.
+    pub const fn place(&self) -> &Place {
+        &self.place
     }
 
-    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
-        let failed = |error| failed(path, error);
-        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-        connection.busy_timeout(WAIT).map_err(failed)?;
-        // A revision that was said to be applied outlives a loss of power.
-        connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
-        Ok(Store { path: path.to_owned(), connection })
-    }
-
-    /// The version of its tables; none of an empty file.
-    fn version(&self) -> Result<Option<i32>, StoreError> {
-        version(&self.path, &self.connection)
-    }
-
-    fn make_tables(&mut self) -> Result<(), StoreError> {
-        let Store { path, connection } = self;
-        let failed = |error| failed(path, error);
-        let begin = connection.transaction_with_behavior(TransactionBehavior::Immediate);
-        let transaction = begin.map_err(failed)?;
-        // Another process may have made them meanwhile.
-        if version(path, &transaction)?.is_none() {
-            transaction.execute_batch(TABLES).map_err(failed)?;
-            transaction.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
-            transaction.pragma_update(None, "user_version", SCHEMA).map_err(failed)?;
-        }
-        transaction.commit().map_err(failed)
+    /// Whether this process may serve the store: one at a time may, until it ends or loses its connection to the database.
+    pub fn leads(&mut self) -> Result<bool, StoreError> {
+        self.ask(Database::leads)
     }
 
     /// The number of the latest revision; 0: there is none.
-    pub fn latest_number(&self) -> Result<u64, StoreError> {
-        let query = "SELECT COALESCE(MAX(number), 0) FROM revisions";
-        let number = self.connection.query_row(query, [], |row| row.get::<_, i64>(0));
-        number.map(i64::cast_unsigned).map_err(|error| failed(&self.path, error))
+    pub fn latest_number(&mut self) -> Result<u64, StoreError> {
+        self.ask(latest_number)
     }
 
     /// The latest revision.
-    pub fn latest(&self) -> Result<Option<Revision>, StoreError> {
-        latest(&self.path, &self.connection)
+    pub fn latest(&mut self) -> Result<Option<Revision>, StoreError> {
+        latest(&self.place, &mut self.database)
     }
 
     /// The revision of this number.
-    pub fn revision(&self, number: u64) -> Result<Revision, StoreError> {
-        if let Some(revision) = find(&self.path, &self.connection, number)? {
+    pub fn revision(&mut self, number: u64) -> Result<Revision, StoreError> {
+        if let Some(revision) = find(&self.place, &mut self.database, number)? {
             return Ok(revision);
         }
         let latest = self.latest_number()?;
-        Err(StoreError::NoRevision { path: self.path.clone(), number, latest })
+        Err(StoreError::NoRevision { place: self.place.clone(), number, latest })
     }
 
     /// Applies a document: the revision that it has become.
     pub fn apply(&mut self, proposal: &Proposal<'_>) -> Result<Revision, StoreError> {
         let document = Document::parse(proposal.name, proposal.text).map_err(StoreError::Document)?;
-        let path = self.path.clone();
-        let failed = |error| failed(&path, error);
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
-        let transaction = begin.map_err(failed)?;
-        let before = latest(&path, &transaction)?;
-        let number = before.as_ref().map_or(0, |before| before.number);
-        if number != proposal.from {
-            let made_from = match proposal.from {
-                0 => None,
-                from => find(&path, &transaction, from)?,
+        let place = self.place.clone();
+        self.change(|database| {
+            let before = latest(&place, database)?;
+            let number = before.as_ref().map_or(0, |before| before.number);
+            if number != proposal.from {
+                let made_from = match proposal.from {
+                    0 => None,
+                    from => find(&place, database, from)?,
+                };
+                let latest = before.as_ref();
+                return Err(Failed::Refused(StoreError::Conflict {
+                    from: proposal.from,
+                    latest: number,
+                    by: latest.map_or_else(String::new, |latest| latest.by.clone()),
+                    changed: changes(document_of(made_from.as_ref()), document_of(latest)),
+                }));
+            }
+            if before.as_ref().is_some_and(|before| before.document == proposal.text) {
+                return Err(Failed::Refused(StoreError::Same(number)));
+            }
+            if let Some(running) = rollout::running(database)? {
+                return Err(Failed::Refused(StoreError::RollsOut(running.revision)));
+            }
+            let plan = plan(&document, before.as_ref().map(|before| &before.plan));
+            if !proposal.partly && plan.refused().next().is_some() {
+                return Err(Failed::Refused(StoreError::Refused(Box::new(plan))));
+            }
+            let revision = Revision {
+                number: number + 1,
+                at: proposal.at,
+                by: proposal.by.to_owned(),
+                note: proposal.note.to_owned(),
+                document: proposal.text.to_owned(),
+                plan,
             };
-            let latest = before.as_ref();
-            return Err(StoreError::Conflict {
-                from: proposal.from,
-                latest: number,
-                by: latest.map_or_else(String::new, |latest| latest.by.clone()),
-                changed: changes(document_of(made_from.as_ref()), document_of(latest)),
-            });
-        }
-        if before.as_ref().is_some_and(|before| before.document == proposal.text) {
-            return Err(StoreError::Same(number));
-        }
-        let plan = plan(&document, before.as_ref().map(|before| &before.plan));
-        if !proposal.partly && plan.refused().next().is_some() {
-            return Err(StoreError::Refused(Box::new(plan)));
-        }
-        let revision = Revision {
-            number: number + 1,
-            at: proposal.at,
-            by: proposal.by.to_owned(),
-            note: proposal.note.to_owned(),
-            document: proposal.text.to_owned(),
-            plan,
-        };
-        let Revision { number, at, by, note, document, plan } = &revision;
-        let insert = format!("INSERT INTO revisions ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
-        let values = params![number.cast_signed(), at.cast_signed(), by, note, document, plan.to_json()];
-        transaction.execute(&insert, values).map_err(failed)?;
-        record(&transaction, *at, by, &format!("applied revision {number}")).map_err(failed)?;
-        transaction.commit().map_err(failed)?;
-        Ok(revision)
+            insert(database, &revision)?;
+            let author = Author { by: proposal.by, at: proposal.at };
+            record(database, author, &format!("applied revision {}", revision.number))?;
+            // Of the first one there is nothing to return to.
+            if let Some(steps) = proposal.steps.filter(|_| number > 0) {
+                rollout::begin(database, revision.number, steps)?;
+            }
+            Ok(revision)
+        })
+    }
+
+    /// The revision that is rolled out in steps, if one is.
+    pub fn rollout(&mut self) -> Result<Option<Rollout>, StoreError> {
+        self.ask(rollout::running)
+    }
+
+    /// Goes on with the next step of a roll-out; after the last one it is done. Who decides on another step than the one that runs changes nothing.
+    pub fn advance(&mut self, author: Author<'_>, seen: &Rollout) -> Result<(), StoreError> {
+        self.change(|database| {
+            if rollout::running(database)?.as_ref() == Some(seen) {
+                rollout::advance(database, author, seen)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends a roll-out: all sites get what it was to give them.
+    pub fn finish(&mut self, author: Author<'_>) -> Result<u64, StoreError> {
+        self.change(|database| {
+            let Some(running) = rollout::running(database)? else { return Err(nothing_rolls_out()) };
+            rollout::end(database, author, &running, "done", "rolled out to all")?;
+            Ok(running.revision)
+        })
+    }
+
+    /// Ends a roll-out: the next revision is what was there before it.
+    pub fn roll_back(&mut self, author: Author<'_>, why: &str) -> Result<Revision, StoreError> {
+        let place = self.place.clone();
+        self.change(|database| {
+            let Some(running) = rollout::running(database)? else { return Err(nothing_rolls_out()) };
+            let before = find(&place, database, running.revision - 1)?;
+            let Some(before) = before else { return Err(nothing_rolls_out()) };
+            let revision = Revision {
+                number: running.revision + 1,
+                at: author.at,
+                by: author.by.to_owned(),
+                note: format!("back to revision {}: {why}", before.number),
+                ..before
+            };
+            insert(database, &revision)?;
+            rollout::end(database, author, &running, "returned", &format!("took back ({why})"))?;
+            Ok(revision)
+        })
     }
 
     /// How many changes there were. Larger after each.
-    pub fn sequence(&self) -> Result<u64, StoreError> {
-        let query = "SELECT COALESCE(MAX(sequence), 0) FROM events";
-        let number = self.connection.query_row(query, [], |row| row.get::<_, i64>(0));
-        number.map(i64::cast_unsigned).map_err(|error| failed(&self.path, error))
+    pub fn sequence(&mut self) -> Result<u64, StoreError> {
+        self.ask(|database| database.number("SELECT COALESCE(MAX(sequence), 0) FROM events", &[]))
     }
 
     /// Changes after the one of this number, at most so many.
-    pub fn events(&self, after: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+    pub fn events(&mut self, after: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
         let query =
-            "SELECT sequence, at, by, what FROM events WHERE sequence > ?1 ORDER BY sequence LIMIT ?2";
-        let event = |row: &Row<'_>| {
-            let [sequence, at] = [row.get::<_, i64>(0)?, row.get(1)?].map(i64::cast_unsigned);
-            Ok(Event { sequence, at, by: row.get(2)?, what: row.get(3)? })
+            "SELECT sequence, at, by, what FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2";
+        let event = |mut row: Row| Event {
+            sequence: row.number(0),
+            at: row.number(1),
+            by: row.text(2),
+            what: row.text(3),
         };
-        self.list(query, params![i64::try_from(after).unwrap_or(i64::MAX), limit], event)
+        self.list(query, &[after.into(), u64::from(limit).into()], event)
     }
 
     /// A setting of the controller.
-    pub fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let query = "SELECT value FROM settings WHERE name = ?1";
-        let value = self.connection.query_row(query, [name], |row| row.get(0)).optional();
-        value.map_err(|error| failed(&self.path, error))
+    pub fn setting(&mut self, name: &str) -> Result<Option<String>, StoreError> {
+        let query = "SELECT value FROM settings WHERE name = $1";
+        self.list(query, &[name.into()], |mut row| row.text(0)).map(|values| values.into_iter().next())
     }
 
     /// Keeps settings of the controller, all of them or none.
     pub fn set(&mut self, settings: &[(&str, &str)]) -> Result<(), StoreError> {
-        self.change(|transaction| {
-            let set = "INSERT INTO settings (name, value) VALUES (?1, ?2) \
+        self.change(|database| {
+            let set = "INSERT INTO settings (name, value) VALUES ($1, $2) \
                        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-            settings.iter().try_for_each(|(name, value)| {
-                transaction.execute(set, [name, value]).map(drop).map_err(Failed::Sqlite)
-            })
+            for (name, value) in settings {
+                database.execute(set, &[(*name).into(), (*value).into()])?;
+            }
+            Ok(())
         })
     }
 
@@ -340,26 +327,24 @@ impl Store {
         role: Role,
         secret: &str,
     ) -> Result<(), StoreError> {
-        self.change(|transaction| {
-            let there = "SELECT COUNT(*) FROM tokens WHERE name = ?1";
-            if transaction.query_row(there, [name], |row| row.get::<_, i64>(0))? > 0 {
+        self.change(|database| {
+            if database.number("SELECT COUNT(*) FROM tokens WHERE name = $1", &[name.into()])? > 0 {
                 return Err(Failed::Refused(StoreError::There { what: "token", name: name.to_owned() }));
             }
-            let insert = "INSERT INTO tokens (digest, name, role) VALUES (?1, ?2, ?3)";
-            transaction.execute(insert, [digest_of(secret).as_str(), name, role.word()])?;
-            record(transaction, author.at, author.by, &format!("made token {name}, {}", role.word()))?;
-            Ok(())
+            let insert = "INSERT INTO tokens (digest, name, role) VALUES ($1, $2, $3)";
+            database.execute(insert, &[(&digest_of(secret)).into(), name.into(), role.word().into()])?;
+            Ok(record(database, author, &format!("made token {name}, {}", role.word()))?)
         })
     }
 
     /// Removes a token.
     pub fn remove_token(&mut self, author: Author<'_>, name: &str) -> Result<(), StoreError> {
-        self.remove("DELETE FROM tokens WHERE name = ?1", author, "token", name)
+        self.remove("DELETE FROM tokens WHERE name = $1", author, "token", name)
     }
 
     /// Forgets a site: its token is none any more, and other sites no longer have it as a peer.
     pub fn expel(&mut self, author: Author<'_>, site: &str) -> Result<(), StoreError> {
-        self.remove("DELETE FROM sites WHERE name = ?1", author, "enrolled site", site)
+        self.remove("DELETE FROM sites WHERE name = $1", author, "enrolled site", site)
     }
 
     fn remove(
@@ -369,12 +354,11 @@ impl Store {
         what: &'static str,
         name: &str,
     ) -> Result<(), StoreError> {
-        self.change(|transaction| {
-            if transaction.execute(delete, [name])? == 0 {
+        self.change(|database| {
+            if database.execute(delete, &[name.into()])? == 0 {
                 return Err(Failed::Refused(StoreError::Unknown { what, name: name.to_owned() }));
             }
-            record(transaction, author.at, author.by, &format!("removed {what} {name}"))?;
-            Ok(())
+            Ok(record(database, author, &format!("removed {what} {name}"))?)
         })
     }
 
@@ -386,14 +370,12 @@ impl Store {
         secret: &str,
         expires_at: u64,
     ) -> Result<(), StoreError> {
-        self.change(|transaction| {
+        self.change(|database| {
             // Those that nobody used are forgotten in time.
-            transaction
-                .execute("DELETE FROM invitations WHERE expires_at < ?1", [author.at.cast_signed()])?;
-            let insert = "INSERT INTO invitations (digest, site, expires_at) VALUES (?1, ?2, ?3)";
-            transaction.execute(insert, params![digest_of(secret), site, expires_at.cast_signed()])?;
-            record(transaction, author.at, author.by, &format!("invited site {site}"))?;
-            Ok(())
+            database.execute("DELETE FROM invitations WHERE expires_at < $1", &[author.at.into()])?;
+            let insert = "INSERT INTO invitations (digest, site, expires_at) VALUES ($1, $2, $3)";
+            database.execute(insert, &[(&digest_of(secret)).into(), site.into(), expires_at.into()])?;
+            Ok(record(database, author, &format!("invited site {site}"))?)
         })
     }
 
@@ -405,136 +387,145 @@ impl Store {
         public_key: &str,
         token: &str,
     ) -> Result<String, StoreError> {
-        self.change(|transaction| {
-            let find = "SELECT site, expires_at FROM invitations WHERE digest = ?1";
+        self.change(|database| {
             let digest = digest_of(invitation);
-            let found = transaction
-                .query_row(find, [&digest], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))
-                .optional()?;
-            let Some((site, expires_at)) = found else {
+            let find = "SELECT site, expires_at FROM invitations WHERE digest = $1";
+            let Some(mut found) = database.query(find, &[(&digest).into()])?.pop() else {
                 return Err(Failed::Refused(StoreError::Invitation("is unknown, or was used")));
             };
-            if expires_at.cast_unsigned() < at {
+            let site = found.text(0);
+            if found.number(1) < at {
                 return Err(Failed::Refused(StoreError::Invitation("has expired")));
             }
-            let other = "SELECT name FROM sites WHERE public_key = ?1 AND name <> ?2";
-            let other = transaction.query_row(other, [public_key, &site], |row| row.get(0)).optional()?;
-            if let Some(other) = other {
-                return Err(Failed::Refused(StoreError::KnownKey(other)));
+            let other = "SELECT name FROM sites WHERE public_key = $1 AND name <> $2";
+            if let Some(mut other) = database.query(other, &[public_key.into(), (&site).into()])?.pop() {
+                return Err(Failed::Refused(StoreError::KnownKey(other.text(0))));
             }
-            transaction.execute("DELETE FROM invitations WHERE digest = ?1", [&digest])?;
-            let enrol = "INSERT INTO sites (name, public_key, enrolled_at, token) VALUES (?1, ?2, ?3, ?4) \
+            database.execute("DELETE FROM invitations WHERE digest = $1", &[(&digest).into()])?;
+            let enrol = "INSERT INTO sites (name, public_key, enrolled_at, token) VALUES ($1, $2, $3, $4) \
                          ON CONFLICT (name) DO UPDATE SET public_key = excluded.public_key, \
                          enrolled_at = excluded.enrolled_at, token = excluded.token";
-            transaction.execute(enrol, params![site, public_key, at.cast_signed(), digest_of(token)])?;
-            record(transaction, at, &site, &format!("enrolled with key {public_key}"))?;
+            let values = [(&site).into(), public_key.into(), at.into(), Value::Text(&digest_of(token))];
+            database.execute(enrol, &values)?;
+            let author = Author { by: &site, at };
+            record(database, author, &format!("enrolled with key {public_key}"))?;
             Ok(site)
         })
     }
 
     /// The sites that have enrolled.
-    pub fn members(&self) -> Result<Vec<Member>, StoreError> {
-        let query = "SELECT name, public_key, enrolled_at FROM sites ORDER BY name";
-        self.list(query, [], |row| {
-            let enrolled_at = row.get::<_, i64>(2)?.cast_unsigned();
-            Ok(Member { name: row.get(0)?, public_key: row.get(1)?, enrolled_at })
-        })
+    pub fn members(&mut self) -> Result<Vec<Member>, StoreError> {
+        let query = "SELECT name, public_key, enrolled_at FROM sites";
+        let mut members = self.list(query, &[], |mut row| Member {
+            name: row.text(0),
+            public_key: row.text(1),
+            enrolled_at: row.number(2),
+        })?;
+        // By their bytes, whatever a database's collation is.
+        members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(members)
     }
 
     /// Who holds which token, by its digest.
-    pub fn holders(&self) -> Result<BTreeMap<String, Holder>, StoreError> {
+    pub fn holders(&mut self) -> Result<BTreeMap<String, Holder>, StoreError> {
         let sites = self
-            .list("SELECT token, name FROM sites", [], |row| Ok((row.get(0)?, Holder::Site(row.get(1)?))))?;
-        let people = self.list("SELECT digest, name, role FROM tokens", [], |row| {
-            let word: String = row.get(2)?;
+            .list("SELECT token, name FROM sites", &[], |mut row| (row.text(0), Holder::Site(row.text(1))))?;
+        let people = self.list("SELECT digest, name, role FROM tokens", &[], |mut row| {
+            let word = row.text(2);
             let role = Role::WORDS.into_iter().find(|(known, _)| *known == word);
             let role = role.map_or(Role::Viewer, |(_, role)| role);
-            Ok((row.get(0)?, Holder::Person { name: row.get(1)?, role }))
+            (row.text(0), Holder::Person { name: row.text(1), role })
         })?;
         Ok(sites.into_iter().chain(people).collect())
     }
 
     fn list<T>(
-        &self,
+        &mut self,
         query: &str,
-        values: impl rusqlite::Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        values: &[Value<'_>],
+        read: impl FnMut(Row) -> T,
     ) -> Result<Vec<T>, StoreError> {
-        let failed = |error| failed(&self.path, error);
-        let mut statement = self.connection.prepare(query).map_err(failed)?;
-        let rows = statement.query_map(values, read).map_err(failed)?;
-        rows.collect::<rusqlite::Result<_>>().map_err(failed)
+        self.ask(|database| Ok(database.query(query, values)?.into_iter().map(read).collect()))
+    }
+
+    fn ask<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Database) -> Result<T, DatabaseError>,
+    ) -> Result<T, StoreError> {
+        ask(&mut self.database).map_err(|error| error.at(&self.place))
     }
 
     /// Changes something in one transaction.
     fn change<T>(
         &mut self,
-        change: impl FnOnce(&Transaction<'_>) -> Result<T, Failed>,
+        change: impl FnOnce(&mut Database) -> Result<T, Failed>,
     ) -> Result<T, StoreError> {
-        let path = self.path.clone();
-        let failed = |error| failed(&path, error);
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
-        let transaction = begin.map_err(failed)?;
-        let changed = change(&transaction).map_err(|error| match error {
-            Failed::Sqlite(error) => failed(error),
+        self.database.transaction(change).map_err(|error| match error {
+            Failed::Database(error) => error.at(&self.place),
             Failed::Refused(error) => error,
-        })?;
-        transaction.commit().map_err(failed)?;
-        Ok(changed)
+        })
     }
 }
 
 /// Why a change is none.
 enum Failed {
-    Sqlite(rusqlite::Error),
+    Database(DatabaseError),
     Refused(StoreError),
 }
 
-impl From<rusqlite::Error> for Failed {
-    fn from(error: rusqlite::Error) -> Self {
-        Failed::Sqlite(error)
+impl From<DatabaseError> for Failed {
+    fn from(error: DatabaseError) -> Self {
+        Failed::Database(error)
     }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Failed::Refused(error)
+    }
+}
+
+fn nothing_rolls_out() -> Failed {
+    Failed::Refused(StoreError::NoRollout)
 }
 
 fn document_of(revision: Option<&Revision>) -> &str {
     revision.map_or("", |revision| &revision.document)
 }
 
-fn version(path: &Path, connection: &Connection) -> Result<Option<i32>, StoreError> {
-    let number = |query: &str| {
-        connection.query_row(query, [], |row| row.get::<_, i32>(0)).map_err(|error| failed(path, error))
-    };
-    match number("PRAGMA application_id")? {
-        APPLICATION => Ok(Some(number("PRAGMA user_version")?)),
-        0 if number("SELECT COUNT(*) FROM sqlite_schema")? == 0 => Ok(None),
-        _ => Err(StoreError::Foreign(path.to_owned())),
-    }
+fn latest_number(database: &mut Database) -> Result<u64, DatabaseError> {
+    database.number("SELECT COALESCE(MAX(number), 0) FROM revisions", &[])
 }
 
-fn latest(path: &Path, connection: &Connection) -> Result<Option<Revision>, StoreError> {
-    read(path, connection, "ORDER BY number DESC LIMIT 1", [])
+fn latest(place: &Place, database: &mut Database) -> Result<Option<Revision>, StoreError> {
+    read(place, database, "ORDER BY number DESC LIMIT 1", &[])
 }
 
-fn find(path: &Path, connection: &Connection, number: u64) -> Result<Option<Revision>, StoreError> {
-    let Ok(number) = i64::try_from(number) else { return Ok(None) };
-    read(path, connection, "WHERE number = ?1", [number])
+fn find(place: &Place, database: &mut Database, number: u64) -> Result<Option<Revision>, StoreError> {
+    read(place, database, "WHERE number = $1", &[number.into()])
 }
 
 fn read(
-    path: &Path,
-    connection: &Connection,
+    place: &Place,
+    database: &mut Database,
     which: &str,
-    values: impl rusqlite::Params,
+    values: &[Value<'_>],
 ) -> Result<Option<Revision>, StoreError> {
     let query = format!("SELECT {COLUMNS} FROM revisions {which}");
-    let revision = |row: &Row<'_>| {
-        let number = row.get::<_, i64>(0)?.cast_unsigned();
-        let (at, by, note, document) =
-            (row.get::<_, i64>(1)?.cast_unsigned(), row.get(2)?, row.get(3)?, row.get(4)?);
-        let plan = Plan::parse(&row.get::<_, String>(5)?);
-        let plan = plan.map_err(|error| StoreError::Plan { path: path.to_owned(), number, error });
-        Ok(plan.map(|plan| Revision { number, at, by, note, document, plan }))
-    };
-    let found = connection.query_row(&query, values, revision).optional();
-    found.map_err(|error| failed(path, error))?.transpose()
+    let row = database.query(&query, values).map_err(|error| error.at(place))?.pop();
+    let Some(mut row) = row else { return Ok(None) };
+    let number = row.number(0);
+    let plan = Plan::parse(&row.text(5));
+    let plan = plan.map_err(|error| StoreError::Plan { place: place.clone(), number, error })?;
+    let (at, by, note, document) = (row.number(1), row.text(2), row.text(3), row.text(4));
+    Ok(Some(Revision { number, at, by, note, document, plan }))
+}
+
+fn insert(database: &mut Database, revision: &Revision) -> Result<(), DatabaseError> {
+    let Revision { number, at, by, note, document, plan } = revision;
+    let insert = format!("INSERT INTO revisions ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6)");
+    let plan = plan.to_json();
+    let values =
+        [(*number).into(), (*at).into(), by.into(), note.into(), document.into(), Value::Text(&plan)];
+    database.execute(&insert, &values).map(drop)
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use trunkline_controller::Role;
+use trunkline_controller::{Place, Role, Steps};
 
-use super::expiry;
+use super::{expiry, step_time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServerCommand {
@@ -29,14 +29,16 @@ pub(crate) enum ServerCommand {
     Invite(InviteSiteArguments),
     /// Print the JSON Schema of a network's file, for editors.
     Schema,
+    /// Say how far a revision is that sites get in steps, or end that.
+    Rollout(RolloutArguments),
     /// Print the description of the controller's interface for programs, which it serves as /openapi.json.
     Openapi,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The store; it is made if there is none.
-    pub(crate) store: PathBuf,
+    /// The store: a file, or the URL of a database (postgres:), which several controllers can serve in turn; it is made if there is none.
+    pub(crate) store: Place,
     /// Where to listen.
     #[arg(long, value_name = "ADDRESS", default_value = "[::]:4680")]
     pub(crate) listen: SocketAddr,
@@ -54,13 +56,13 @@ pub(crate) struct ServeArguments {
 #[derive(Debug, Args)]
 pub(crate) struct StoreArguments {
     /// The store.
-    pub(crate) store: PathBuf,
+    pub(crate) store: Place,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArguments {
     /// The store; it is made if there is none.
-    pub(crate) store: PathBuf,
+    pub(crate) store: Place,
     /// Whose it is.
     pub(crate) name: String,
     /// What it allows.
@@ -91,7 +93,7 @@ impl From<TokenRole> for Role {
 #[derive(Debug, Args)]
 pub(crate) struct InviteSiteArguments {
     /// The store.
-    pub(crate) store: PathBuf,
+    pub(crate) store: Place,
     /// The site, by its name in the document.
     pub(crate) site: String,
     /// How long the invitation holds.
@@ -108,7 +110,7 @@ pub(crate) struct NetworkPlanArguments {
     pub(crate) from: Option<PathBuf>,
     /// Begin with what the latest revision of this store carries, and show what is changed.
     #[arg(long, value_name = "STORE")]
-    pub(crate) store: Option<PathBuf>,
+    pub(crate) store: Option<Place>,
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,
@@ -118,9 +120,9 @@ pub(crate) struct NetworkPlanArguments {
 pub(crate) struct ApplyArguments {
     /// The network's file.
     pub(crate) file: PathBuf,
-    /// The store, one file; it is made if there is none.
+    /// The store: a file, or the URL of a database (postgres:); it is made if there is none.
     #[arg(long, value_name = "STORE")]
-    pub(crate) store: PathBuf,
+    pub(crate) store: Place,
     /// The revision that the file was made from, 0 for a new store. If there is a later one, nothing is applied.
     #[arg(long, value_name = "REVISION")]
     pub(crate) from: u64,
@@ -133,12 +135,31 @@ pub(crate) struct ApplyArguments {
     /// Apply it even if trunks are refused.
     #[arg(long)]
     pub(crate) partly: bool,
+    /// Let sites have it in steps: which part of the trunks that change has changed after each, in percent, as 1,10,50. The controller that
+    /// serves the store goes on when the trunks of a step are up again, and takes all back if they are not.
+    #[arg(long, value_name = "PERCENT,...")]
+    pub(crate) steps: Option<Steps>,
+    /// How long a step may take.
+    #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = step_time, requires = "steps")]
+    pub(crate) step_time: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RolloutArguments {
+    /// The store.
+    pub(crate) store: Place,
+    /// Let all sites have the revision now.
+    #[arg(long, conflicts_with = "back")]
+    pub(crate) finish: bool,
+    /// Let all sites have what was there before, as a new revision.
+    #[arg(long)]
+    pub(crate) back: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NetworkExportArguments {
     /// The store.
-    pub(crate) store: PathBuf,
+    pub(crate) store: Place,
     /// The revision (default: the latest).
     #[arg(long, value_name = "REVISION")]
     pub(crate) revision: Option<u64>,
@@ -150,7 +171,7 @@ pub(crate) struct NetworkExportArguments {
 #[derive(Debug, Args)]
 pub(crate) struct LogArguments {
     /// The store.
-    pub(crate) store: PathBuf,
+    pub(crate) store: Place,
     /// Print a JSON object for each revision, a line each.
     #[arg(long)]
     pub(crate) json: bool,

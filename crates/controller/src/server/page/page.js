@@ -63,6 +63,7 @@ function show() {
   const wrong = Object.entries(problems).map(([trunk, why]) => [trunk, text(why, "bad")]);
   if (wrong.length > 0) parts.push(table("trunks that cannot come up", [left("why")], wrong));
   const short = sites.flatMap(({ name, short: all }) => all.map(({ peer, reserved, capacity }) => [`${name} to ${peer}`, text(mbit(reserved)), text(mbit(capacity), "bad")]));
+  if (status.rollout) parts.push(table("roll-out", [right("step"), right("since"), right("trunks changed"), left("waits for")], [rolloutRow(status.rollout)]));
   if (short.length > 0) parts.push(table("trunks that have less than is reserved", [right("reserved Mbit/s"), right("measured Mbit/s")], short));
   parts.push(table("sites", [left("state"), right("asked"), left("configuration"), right("trunks up"), left("remark")], sites.map(siteRow)));
   if (plan) {
@@ -75,6 +76,11 @@ function show() {
   }
   fill(at("tables"), parts);
   draw();
+}
+
+function rolloutRow({ revision, step, steps, since_s: since, changed, changing, waits_for: waits }) {
+  const more = waits.length > 3 ? [`and ${waits.length - 3} more`] : [];
+  return [`revision ${revision}`, text(`${step} of ${steps}`), text(`${since} s`), text(`${changed} of ${changing}`), text([...waits.slice(0, 3), ...more].join("; "), "warn")];
 }
 
 function siteRow({ name, public_key: key, seen_s: seen, connected, current, report }) {

@@ -33,6 +33,9 @@ use crate::output::{print_line, remark};
 
 /// How long a poll waits.
 const WAIT_S: u16 = 50;
+/// The same while trunks of a new configuration come up, and for how long at most: a controller that goes in steps waits for that.
+const NEW_WAIT_S: u16 = 2;
+const NEW: Duration = Duration::from_secs(60);
 /// How long to wait after a poll that failed, at first and at most; each time twice as long, a random part of it.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// After how long a configuration that was refused is tried again: the site's file may have been changed.
@@ -147,7 +150,8 @@ pub(super) fn enrol(arguments: &EnrolArguments) -> Result<(), Failure> {
 
 pub(super) fn follow(arguments: &FollowArguments) -> Result<(), Failure> {
     let file = &arguments.file;
-    let mut follower = Follower { file, membership: Membership::read(file)?, refused: None, error: None };
+    let mut follower =
+        Follower { file, membership: Membership::read(file)?, refused: None, taken: None, error: None };
     let client = follower.membership.client()?;
     load(file)?;
     remark(&format_args!(
@@ -203,6 +207,8 @@ struct Follower<'f> {
     membership: Membership,
     /// The fingerprint of the last configuration, if it was refused, and when.
     refused: Option<(String, Instant)>,
+    /// When the last one was taken.
+    taken: Option<Instant>,
     error: Option<String>,
 }
 
@@ -222,9 +228,12 @@ impl Follower<'_> {
             running: status.is_some(),
             peers: known.filter(|known| peers.contains(&known.name)).map(peer).collect(),
         };
+        let is_new = self.taken.is_some_and(|taken| taken.elapsed() < NEW);
+        let is_up = report.running && report.peers.iter().all(|peer| peer.up);
+        let wait_s = if is_new && !is_up { NEW_WAIT_S } else { WAIT_S };
         let refused = self.refused.as_ref().filter(|(_, at)| at.elapsed() < RETRY);
         let have = refused.map(|(print, _)| print.clone()).or_else(|| have.clone());
-        Poll { have, wait_s: WAIT_S, report }
+        Poll { have, wait_s, report }
     }
 
     /// Takes a configuration, or says why not.
@@ -239,7 +248,7 @@ impl Follower<'_> {
         });
         match taken {
             Ok((_, how)) => {
-                (self.refused, self.error) = (None, None);
+                (self.refused, self.taken, self.error) = (None, Some(Instant::now()), None);
                 remark(&format_args!("trunkline: configuration {}: {how}", self.membership.sequence));
             }
             Err((print, error)) => {

@@ -38,6 +38,10 @@ pub(in crate::commands) const EXTRAS: &[Extra] = &[
                 "trunkline controller apply network.toml --store network.db --from 7 --note backup",
                 "applies what was made from revision 7, unless there is a later one",
             ),
+            (
+                "trunkline controller apply network.toml --store network.db --from 8 --steps 1,10,50",
+                "lets a hundredth of the trunks change first, and takes that back if they do not come up",
+            ),
         ],
     },
     Extra {
@@ -56,10 +60,16 @@ pub(in crate::commands) const EXTRAS: &[Extra] = &[
     Extra {
         page: "trunkline-controller-serve",
         files: &[STORE],
-        examples: &[(
-            "trunkline controller serve network.db --url https://ctl.example.net:4680",
-            "serves the store to gateways that reach this machine by that name",
-        )],
+        examples: &[
+            (
+                "trunkline controller serve network.db --url https://ctl.example.net:4680",
+                "serves the store to gateways that reach this machine by that name",
+            ),
+            (
+                "trunkline controller serve postgres://trunkline@db.example.net/network --url https://ctl.example.net:4680",
+                "the same from a database; started on several machines, one serves, and another one when that ends",
+            ),
+        ],
     },
     Extra {
         page: "trunkline-controller-certificate",
@@ -84,6 +94,14 @@ pub(in crate::commands) const EXTRAS: &[Extra] = &[
         page: "trunkline-controller-invite",
         files: &[STORE],
         examples: &[("trunkline controller invite network.db berlin", "prints what site berlin enrols with")],
+    },
+    Extra {
+        page: "trunkline-controller-rollout",
+        files: &[STORE],
+        examples: &[
+            ("trunkline controller rollout network.db", "says how far the revision is that is rolled out"),
+            ("trunkline controller rollout network.db --back", "lets all sites have what was there before"),
+        ],
     },
     Extra {
         page: "trunkline-controller-openapi",

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
-use trunkline_controller::server::{Identity, IdentityError, NewIdentity, ServeError, Server, openapi};
+use trunkline_controller::server::{Candidate, Identity, IdentityError, NewIdentity, ServeError, openapi};
 use trunkline_controller::{
-    Author, Document, Entry, Plan, Proposal, Store, StoreError, changes, json_schema_text, plan,
+    Author, Document, Entry, Plan, Proposal, Rollout, Store, StoreError, changes, json_schema_text, plan,
 };
 use trunkline_schema::{MAX_FILE, count, read_file};
 use trunkline_service::raise_descriptor_limit;
@@ -15,7 +15,7 @@ use trunkline_sites::{now, secret};
 
 use crate::cli::controller::{
     ApplyArguments, InviteSiteArguments, LogArguments, NetworkExportArguments, NetworkPlanArguments,
-    ServeArguments, ServerCommand, StoreArguments, TokenArguments,
+    RolloutArguments, ServeArguments, ServerCommand, StoreArguments, TokenArguments,
 };
 use crate::failure::Failure;
 use crate::output::{print, print_line, remark};
@@ -33,6 +33,7 @@ pub(super) fn run(command: &ServerCommand) -> Result<(), Failure> {
         ServerCommand::Certificate(arguments) => certificate(arguments),
         ServerCommand::Token(arguments) => token(arguments),
         ServerCommand::Invite(arguments) => invite(arguments),
+        ServerCommand::Rollout(arguments) => rollout(arguments),
         ServerCommand::Schema => print(&json_schema_text()),
         ServerCommand::Openapi => print_line(&openapi()),
     }
@@ -51,11 +52,15 @@ impl From<StoreError> for Failure {
             | StoreError::There { .. }
             | StoreError::Invitation(_)
             | StoreError::KnownKey(_)
+            | StoreError::NoRollout
             | StoreError::Document(_) => Failure::Input(text),
             StoreError::Busy(_)
-            | StoreError::Sqlite { .. }
+            | StoreError::Away { .. }
+            | StoreError::Follows(_)
+            | StoreError::Database { .. }
             | StoreError::Plan { .. }
             | StoreError::Conflict { .. }
+            | StoreError::RollsOut(_)
             | StoreError::Same(_) => Failure::Other(text),
         }
     }
@@ -90,9 +95,10 @@ fn show(arguments: &NetworkPlanArguments) -> Result<(), Failure> {
 }
 
 fn apply(arguments: &ApplyArguments) -> Result<(), Failure> {
-    let ApplyArguments { file, store, from, by, note, partly } = arguments;
+    let ApplyArguments { file, store, from, by, note, partly, steps, step_time } = arguments;
     let text = read(file, MAX_FILE)?;
     let by = by.clone().unwrap_or_else(user);
+    let steps = steps.clone().map(|steps| steps.within(*step_time)).transpose().map_err(Failure::Input)?;
     // A mistake in the file makes no store.
     document(file, &text)?;
     let mut store = if *from == 0 { Store::create(store)? } else { Store::open(store)? };
@@ -104,6 +110,7 @@ fn apply(arguments: &ApplyArguments) -> Result<(), Failure> {
         note,
         at: now(),
         partly: *partly,
+        steps: steps.as_ref(),
     };
     let applied = store.apply(&proposal);
     if let Err(StoreError::Refused(plan)) = &applied {
@@ -115,7 +122,7 @@ fn apply(arguments: &ApplyArguments) -> Result<(), Failure> {
 }
 
 fn export(arguments: &NetworkExportArguments) -> Result<(), Failure> {
-    let store = Store::open(&arguments.store)?;
+    let mut store = Store::open(&arguments.store)?;
     let latest = if arguments.revision.is_none() { store.latest()? } else { None };
     let revision = match latest {
         Some(latest) => latest,
@@ -137,7 +144,7 @@ struct Logged {
 }
 
 fn log(arguments: &LogArguments) -> Result<(), Failure> {
-    let store = Store::open(&arguments.store)?;
+    let mut store = Store::open(&arguments.store)?;
     let mut before = String::new();
     for number in 1..=store.latest_number()? {
         let revision = store.revision(number)?;
@@ -179,14 +186,17 @@ impl From<ServeError> for Failure {
 fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let ServeArguments { store, listen, url, certificate, key } = arguments;
     let given = NewIdentity { url: url.as_deref(), certificate: certificate.as_deref().zip(key.as_deref()) };
-    let server = Server::bind(store, *listen, &given)?;
+    let mut candidate = Candidate::new(store, *listen)?;
+    candidate
+        .wait(|| remark(&format_args!("trunkline: another controller serves {store}; this one waits")))?;
+    let server = candidate.listen(&given)?;
     let address = server.address().map_err(Failure::doing("cannot listen"))?;
     if let Err(error) = raise_descriptor_limit() {
         remark(&format_args!(
             "trunkline: cannot raise the limit of open files, which bounds the sites: {error}"
         ));
     }
-    remark(&format_args!("trunkline: the controller of {} listens at {address}", store.display()));
+    remark(&format_args!("trunkline: the controller of {store} listens at {address}"));
     server.run().map_err(Failure::from)
 }
 
@@ -221,6 +231,29 @@ fn invite(arguments: &InviteSiteArguments) -> Result<(), Failure> {
     let invitation = Identity::known(&mut store)?.invitation(site, expires_at)?;
     store.invite(Author { by: &by, at }, site, &invitation.secret, expires_at)?;
     print_line(&invitation.to_text())
+}
+
+fn rollout(arguments: &RolloutArguments) -> Result<(), Failure> {
+    let RolloutArguments { store, finish, back } = arguments;
+    let mut store = Store::open(store)?;
+    let by = user();
+    let author = Author { by: &by, at: now() };
+    if *finish {
+        let revision = store.finish(author)?;
+        return print_line(&format!("all sites get revision {revision}"));
+    }
+    if *back {
+        let revision = store.roll_back(author, "asked to")?;
+        return print_line(&format!("revision {} is {}", revision.number, revision.note));
+    }
+    match store.rollout()? {
+        None => print_line("no revision is being rolled out"),
+        Some(Rollout { revision, steps, step }) => print_line(&format!(
+            "revision {revision}: step {step} of {} ({steps} % of the trunks that change, then all); a step may take {:?}",
+            steps.count(),
+            steps.wait()
+        )),
+    }
 }
 
 fn read(path: &Path, limit: u64) -> Result<String, Failure> {
