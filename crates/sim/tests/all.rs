@@ -18,6 +18,7 @@ mod reserved;
 mod settings;
 #[path = "common/shared.rs"]
 mod shared;
+mod sites;
 mod streams;
 mod theory;
 mod traffic;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trunkline_link::{LinkChange, LinkSettings};
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{Network, NodeId, TcpTraffic, TrunkSettings, UdpTraffic};
+use trunkline_sim::{Network, NodeId, TcpTraffic, TrunkId, TrunkSettings, UdpTraffic};
 use trunkline_tcp::Preset;
 use trunkline_trunk::{ClassSettings, CongestionControl, LaneGroup, TrunkPlan};
 use trunkline_units::{Bytes, Rate, Rng};
@@ -13,7 +13,7 @@ use trunkline_workload::{Distribution, Pattern, Timing};
 
 /// What the hosts behind a trunk send.
 #[derive(Clone, Copy)]
-enum Sends {
+pub(crate) enum Sends {
     Flows(u32),
     /// Datagrams, Mbit/s.
     Flood(f64),
@@ -40,8 +40,57 @@ struct Shared {
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-fn packets(segments: u32) -> QueueSettings {
+pub(crate) fn packets(segments: u32) -> QueueSettings {
     QueueSettings::TailDrop(Limits { segments, bytes: u64::MAX })
+}
+
+/// A trunk between two gateways of its own, each with a host and an uplink to one of two nodes.
+pub(crate) fn trunk(
+    network: &mut Network,
+    name: &str,
+    core: [NodeId; 2],
+    uplink: &LinkSettings,
+    reserved: Option<Rate>,
+    sends: Sends,
+) -> TrunkId {
+    let lan = LinkSettings::new(Rate::from_mbit(1000.0), Duration::from_micros(50)).queue(packets(10_000));
+    let mut end = |name: &str, core: NodeId| {
+        let (host, gateway) = (network.host(&format!("{name}-host")), network.gateway(name));
+        network.connect(host, gateway, &lan, &lan);
+        network.connect(gateway, core, uplink, uplink);
+        (host, gateway)
+    };
+    let (near, gateway) = end(&format!("near-{name}"), core[0]);
+    let (far, other) = end(&format!("far-{name}"), core[1]);
+    let class = ClassSettings::new("all", Vec::new(), packets(200), 0);
+    let group = LaneGroup { congestion_control: CongestionControl::ByPath, ..LaneGroup::new("all", 1) };
+    let mut plan = TrunkPlan::new(vec![class], vec![group]);
+    plan.edge_pacing = true;
+    plan.reserved = reserved;
+    let settings = TrunkSettings::new([vec![near], vec![far]], plan, Preset::Linux6.settings());
+    let trunk = network.trunk([gateway, other], settings);
+    let (start, stop) = (Duration::ZERO, None);
+    match sends {
+        Sends::Flood(mbit) => {
+            let timing = Timing::Constant(Rate::from_mbit(mbit));
+            let (from, to) = (near, far);
+            network.udp(UdpTraffic { from, to, port: 9, dscp: 0, data: 1000, start, stop, timing });
+        }
+        Sends::Flows(flows) => {
+            let tcp = Arc::new(Preset::Linux6.settings());
+            network.tcp(TcpTraffic {
+                client: near,
+                server: far,
+                port: 5001,
+                dscp: 0,
+                tcp: [Arc::clone(&tcp), tcp],
+                start,
+                stop,
+                pattern: Pattern::Bulk { flows, bytes: None, stagger: Distribution::Fixed(0.02) },
+            });
+        }
+    }
+    trunk
 }
 
 /// What arrives over the link of each trunk, Mbit/s, in a minute.
@@ -57,45 +106,13 @@ fn carried(shared: &Shared, sites: &[Site]) -> Vec<f64> {
     }
     let core = [network.router("near"), network.router("far")];
     network.connect(core[0], core[1], &link, &lan);
-    let tcp = Arc::new(Preset::Linux6.settings());
-    let mut trunks = Vec::new();
-    for (place, Site { reserved, sends }) in sites.iter().enumerate() {
-        let mut end = |name: &str, core: NodeId| {
-            let (host, gateway) = (network.host(&format!("{name}-host")), network.gateway(name));
-            network.connect(host, gateway, &lan, &lan);
-            network.connect(gateway, core, &lan, &lan);
-            (host, gateway)
-        };
-        let (near, gateway) = end(&format!("near-{place}"), core[0]);
-        let (far, other) = end(&format!("far-{place}"), core[1]);
-        let class = ClassSettings::new("all", Vec::new(), packets(200), 0);
-        let group = LaneGroup { congestion_control: CongestionControl::ByPath, ..LaneGroup::new("all", 1) };
-        let mut plan = TrunkPlan::new(vec![class], vec![group]);
-        plan.edge_pacing = true;
-        plan.reserved = reserved.map(Rate::from_mbit);
-        let settings = TrunkSettings::new([vec![near], vec![far]], plan, Preset::Linux6.settings());
-        trunks.push(network.trunk([gateway, other], settings));
-        let (start, stop) = (Duration::ZERO, None);
-        match *sends {
-            Sends::Flood(mbit) => {
-                let timing = Timing::Constant(Rate::from_mbit(mbit));
-                let (from, to) = (near, far);
-                network.udp(UdpTraffic { from, to, port: 9, dscp: 0, data: 1000, start, stop, timing });
-            }
-            Sends::Flows(flows) => {
-                network.tcp(TcpTraffic {
-                    client: near,
-                    server: far,
-                    port: 5001,
-                    dscp: 0,
-                    tcp: [Arc::clone(&tcp), Arc::clone(&tcp)],
-                    start,
-                    stop,
-                    pattern: Pattern::Bulk { flows, bytes: None, stagger: Distribution::Fixed(0.02) },
-                });
-            }
-        }
-    }
+    let trunks: Vec<TrunkId> = sites
+        .iter()
+        .enumerate()
+        .map(|(place, Site { reserved, sends })| {
+            trunk(&mut network, &place.to_string(), core, &lan, reserved.map(Rate::from_mbit), *sends)
+        })
+        .collect();
     let mut bytes = |seconds| {
         network.run_for(Duration::from_secs(seconds));
         trunks.iter().map(|trunk| network.trunk_report(*trunk, 0).lanes[0].bytes).collect::<Vec<_>>()
@@ -171,8 +188,16 @@ fn worst_of(seed: u64) -> Option<f64> {
         1 => Sends::Flood(mbit * between(0.5, 2.0)),
         _ => Sends::Flows(between(1.0, 20.0) as u32),
     };
-    let mut sites: Vec<Site> =
-        weights.iter().map(|weight| site(mbit * 0.85 * weight / sum, sends())).collect();
+    // Each sends more than is reserved for it.
+    let reserves = |(weight, sends): (&f64, Sends)| {
+        let reserved = mbit * 0.85 * weight / sum;
+        let sends = match sends {
+            Sends::Flood(mbit) => Sends::Flood(mbit.max(reserved * 1.2)),
+            Sends::Flows(_) => sends,
+        };
+        site(reserved, sends)
+    };
+    let mut sites: Vec<Site> = weights.iter().map(|weight| reserves((weight, sends()))).collect();
     sites.extend((0..seed % 3).map(|_| site(0.0, sends())));
     let has_windows = |site: &Site| site.reserved.is_none_or(|rate| rate <= 0.0 || rate >= least);
     if !sites.iter().all(has_windows) {
@@ -187,8 +212,9 @@ fn worst_of(seed: u64) -> Option<f64> {
 fn hold(seeds: std::ops::Range<u64>) {
     let worst: Vec<(u64, f64)> = seeds.filter_map(|seed| Some((seed, worst_of(seed)?))).collect();
     let missed: Vec<&(u64, f64)> = worst.iter().filter(|(_, worst)| *worst < 0.97).collect();
-    // Behind short buffers lanes lose before anybody sees a queue.
-    assert!(missed.len() * 4 <= worst.len(), "{} of {}: {missed:?}", missed.len(), worst.len());
+    // Behind short buffers lanes lose before anybody sees a queue, or are bound by their round trips.
+    assert!(missed.len() * 8 <= worst.len(), "{} of {}: {missed:?}", missed.len(), worst.len());
+    assert!(missed.iter().all(|(_, worst)| *worst >= 0.65), "{missed:?}");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use super::class_rates::{ClassRates, EdgeQueueDemand};
 use super::division::GroupShare;
 use super::handover::Handovers;
 use super::{
-    Arrival, ClassOnPaths, ClassPathStatus, Grant, Handover, LaneDemand, PathChange, PathControl, PathLane,
-    PathMode, PathStatus,
+    Arrival, ClassOnPaths, ClassPathStatus, Grant, Handover, LaneDemand, PathChange, PathControl,
+    PathEvidence, PathLane, PathMode, PathStatus,
 };
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
@@ -50,15 +50,6 @@ pub(crate) struct PathSummary {
     pub(crate) capacity: Option<Rate>,
     /// Whether lanes have repaired losses on it of late.
     pub(crate) loses: bool,
-}
-
-/// What a lane needs to know of its path to tell noise from congestion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PathEvidence {
-    /// Whether it has had a queue of late.
-    pub(crate) queue: bool,
-    /// Whether a lane on it has found of late that it loses packets without being full.
-    pub(crate) lossy: bool,
 }
 
 #[derive(Debug)]
@@ -337,7 +328,7 @@ impl Paths {
     pub(crate) fn evidence(&self, lane: LaneId) -> Option<PathEvidence> {
         let Lane { id, .. } = self.lanes.get(lane.index())?;
         let mut shared = self.shared.try_lock()?;
-        shared.get(*id).map(|path| PathEvidence { queue: path.has_queue(), lossy: path.is_lossy() })
+        shared.get(*id).map(|path| path.evidence())
     }
 
     /// A lane has found by its own losses that its path loses packets without being full.

@@ -139,3 +139,12 @@ pub struct GroupStatus {
     /// What arrives of them.
     pub delivered: Rate,
 }
+
+/// What a lane needs to know of its path to tell noise from congestion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PathEvidence {
+    /// Whether it has had a queue of late.
+    pub(crate) queue: bool,
+    /// Whether a lane on it has found of late that it loses packets without being full.
+    pub(crate) lossy: bool,
+}

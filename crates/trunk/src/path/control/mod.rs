@@ -14,7 +14,7 @@ use trunkline_units::{Instant, Rate};
 
 use super::arrivals::{Arrival, BaseDelay, Delays, LaneArrivals, PathDelay, Signal};
 use super::division::{Division, GroupShare, LaneRequest};
-use super::status::{GroupStatus, PathChange, PathMode, PathStatus};
+use super::status::{GroupStatus, PathChange, PathEvidence, PathMode, PathStatus};
 use super::windows::{Allowed, CurrentWindow, Window, Windows};
 use crate::LaneId;
 use flight::{Flight, Variation};
@@ -289,6 +289,8 @@ impl PathControl {
     const GAP_FACTOR: u32 = 4;
     /// With a reserved rate the rate is at least so many times that: headers of lanes, and what is sent again.
     const ABOVE_RESERVED: f64 = 1.05;
+    /// Who delivers less than this part of what is reserved, in the median of the last windows, does not yield to losses.
+    const LACKS: f64 = 0.9;
     /// And the queue that is let stand is this part of the usual one: those who have nothing reserved are to see it.
     const BESIDE_RESERVED: f64 = 0.5;
     /// With a bound on what is in flight the rate is so many times that of the fastest window of late.
@@ -408,6 +410,19 @@ impl PathControl {
     /// Whether the core has had a queue of late, so that a loss may be one of it.
     pub fn has_queue(&self) -> bool {
         self.queue_at.is_some_and(|at| self.age(at) <= self.min_rtt() * 2 + self.filter())
+    }
+
+    /// What its lanes need to know to tell noise from congestion.
+    pub(super) fn evidence(&self) -> PathEvidence {
+        match self.reserved {
+            None => PathEvidence { queue: self.has_queue(), lossy: self.is_lossy() },
+            // Who has less than is reserved goes on, whatever is lost. Who has that much takes each loss for congestion: it may be of what others
+            // have reserved.
+            Some(reserved) => {
+                let lacks = self.windows.median_rate(Windows::COUNT) < reserved * Self::LACKS;
+                PathEvidence { queue: !lacks, lossy: lacks && self.is_lossy() }
+            }
+        }
     }
 
     /// How long before the last arrival it was.
