@@ -17,6 +17,8 @@ use crate::store::{Holder, Member, Revision, Rollout};
 
 /// A site that has not asked for so long is away: it asks each minute.
 const AWAY_S: u64 = 150;
+/// So much of what a roll-out waits for is told.
+const WAITS: usize = 20;
 
 /// What a site is to have.
 #[derive(Debug)]
@@ -77,6 +79,7 @@ pub(super) struct Fleet {
     /// The peers of sites in the latest revision.
     target: Peers,
     sites: BTreeMap<String, Prepared>,
+    /// In the order of their names.
     members: Vec<Member>,
     holders: BTreeMap<String, Holder>,
     problems: BTreeMap<String, String>,
@@ -222,7 +225,7 @@ impl Fleet {
         let verdict = rolling.verdict(
             &self.target,
             rolling.age(),
-            |site| self.members.iter().any(|member| member.name == site),
+            |site| self.members.binary_search_by(|member| member.name.as_str().cmp(site)).is_ok(),
             |site| {
                 let seen = self.seen.get(site).filter(|seen| seen.is_near())?;
                 Some(Followed { has: self.has(site, seen), report: &seen.report })
@@ -280,11 +283,16 @@ impl Fleet {
     fn rollout(&self) -> Option<RolloutStatus> {
         let rolling = self.rolling.as_ref()?;
         let (changed, changing) = rolling.progress();
-        let waits_for = match self.verdict()?.1 {
+        let mut waits_for = match self.verdict()?.1 {
             Verdict::Waits(waits_for) => waits_for,
             Verdict::Failed(why) => vec![why],
             Verdict::Goes => Vec::new(),
         };
+        let more = waits_for.len().saturating_sub(WAITS);
+        if more > 0 {
+            waits_for.truncate(WAITS);
+            waits_for.push(format!("and {more} more"));
+        }
         Some(RolloutStatus {
             revision: rolling.rollout.revision,
             step: rolling.rollout.step,

@@ -9,7 +9,7 @@ use trunkline_sites::{ConfiguredPeer, Report};
 
 use crate::store::Rollout;
 
-/// The peers of each site.
+/// The peers of each site, in the order of their names.
 pub(super) type Peers = BTreeMap<String, Vec<ConfiguredPeer>>;
 /// The two sites of a trunk, in the order of their names.
 type Pair = [String; 2];
@@ -159,7 +159,8 @@ fn pair(one: &str, other: &str) -> Pair {
 }
 
 fn find<'p>(peers: &'p Peers, site: &str, name: &str) -> Option<&'p ConfiguredPeer> {
-    peers.get(site)?.iter().find(|peer| peer.name == name)
+    let peers = peers.get(site)?;
+    peers.binary_search_by(|peer| peer.name.as_str().cmp(name)).ok().map(|place| &peers[place])
 }
 
 fn is_up(report: &Report, peer: &str) -> bool {
