@@ -608,8 +608,8 @@ fn of_controllers_with_one_database_one_serves_and_the_next_when_it_is_killed() 
         printed(&directory, &["token", &store, "anna", "--role", "admin"])
     };
     let agent = agent();
-    let ask = |replica: &Replica, path: &str, document: Option<&str>| {
-        let url = format!("https://{}{path}", replica.address);
+    let ask = |address: &str, path: &str, document: Option<&str>| {
+        let url = format!("https://{address}{path}");
         let token = format!("Bearer {admin}");
         let response = match document {
             Some(document) => agent.post(url).header("Authorization", token).send(document),
@@ -623,23 +623,22 @@ fn of_controllers_with_one_database_one_serves_and_the_next_when_it_is_killed() 
         until("one serves", || replicas.iter().any(Replica::listens));
         let serving: Vec<usize> = (0..3).filter(|place| replicas[*place].listens()).collect();
         assert_eq!(serving.len(), 1, "one leads");
-        let leader = &replicas[serving[0]];
+        let leader = replicas[serving[0]].address.clone();
         until("the token is known", || {
-            ask(leader, "/v1/status", None).is_some_and(|(status, _)| status == 200)
+            ask(&leader, "/v1/status", None).is_some_and(|(status, _)| status == 200)
         });
         // It is killed while it applies one after the other.
         let document = |turn: u64| network(&["a", "b"], &format!("{} Mbit/s", 1 + turn % 50));
         for _ in 0..5 {
-            let answer = ask(leader, &format!("/v1/apply?from={applied}"), Some(&document(applied)));
+            let answer = ask(&leader, &format!("/v1/apply?from={applied}"), Some(&document(applied)));
             assert_eq!(answer.map(|(status, _)| status), Some(200));
             applied += 1;
         }
         identities.push(printed(&directory, &["certificate", &store]));
         let id = serving[0];
         std::thread::scope(|scope| {
-            let (ask, document, address) = (&ask, &document, replicas[id].address.clone());
+            let (ask, document) = (&ask, &document);
             let busy = scope.spawn(move || {
-                let leader = Replica { process: Command::new("true").spawn().expect("it starts"), address };
                 let mut known = applied;
                 while let Some((200, _)) =
                     ask(&leader, &format!("/v1/apply?from={known}"), Some(&document(known)))
@@ -664,19 +663,19 @@ fn of_controllers_with_one_database_one_serves_and_the_next_when_it_is_killed() 
     // The database is killed: what is known is answered on, what is new is not taken; when it is back, all goes on.
     until("one serves", || replicas.iter().any(Replica::listens));
     let place = (0..3).find(|place| replicas[*place].listens()).expect("one leads");
-    let status = |place: usize| ask(&replicas[place], "/v1/status", None).map(|(status, _)| status);
+    let status = |place: usize| ask(&replicas[place].address, "/v1/status", None).map(|(status, _)| status);
     until("it knows the store", || status(place) == Some(200));
     server.kill();
     let change = network(&["a", "b"], "77 Mbit/s");
-    let answer =
-        ask(&replicas[place], &format!("/v1/apply?from={applied}"), Some(&change)).expect("an answer");
+    let answer = ask(&replicas[place].address, &format!("/v1/apply?from={applied}"), Some(&change))
+        .expect("an answer");
     assert_eq!(answer.0, 503, "{}", answer.1);
     assert_eq!(status(place), Some(200));
     server.restart();
     until("it is applied", || {
         let serving = replicas.iter().find(|replica| replica.listens());
         serving
-            .and_then(|leader| ask(leader, &format!("/v1/apply?from={applied}"), Some(&change)))
+            .and_then(|leader| ask(&leader.address, &format!("/v1/apply?from={applied}"), Some(&change)))
             .is_some_and(|(status, text)| status == 200 || text.contains("says the same"))
     });
     // A database that stays away: who leads gives up, and does not serve for ever what may be old.

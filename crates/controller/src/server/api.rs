@@ -271,7 +271,10 @@ async fn apply(
 ) -> Result<Json<Applied>, Refusal> {
     let steps = steps.map(|text| {
         let steps: Steps = text.parse()?;
-        step_s.map_or(Ok(steps.clone()), |step_s| steps.within(Duration::from_secs(step_s)))
+        match step_s {
+            Some(step_s) => steps.within(Duration::from_secs(step_s)),
+            None => Ok(steps),
+        }
     });
     let steps: Result<_, String> = steps.transpose();
     let steps = steps.map_err(|error| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error))?;

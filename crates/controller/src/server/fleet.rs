@@ -76,8 +76,6 @@ pub(super) struct Fleet {
     /// The revision before the one that is rolled out, and how far that is.
     base: Option<Applied>,
     rolling: Option<Rolling>,
-    /// The peers of sites in the latest revision.
-    target: Peers,
     sites: BTreeMap<String, Prepared>,
     /// In the order of their names.
     members: Vec<Member>,
@@ -190,15 +188,17 @@ impl Fleet {
         let keys: BTreeMap<String, String> = self.members.iter().map(key).collect();
         let peers = |applied: &Applied| configurations(&applied.document, &applied.revision.plan, &keys);
         let all = self.applied.as_ref().map(peers).unwrap_or_default();
-        (self.target, self.problems) = (all.peers, all.problems);
+        self.problems = all.problems;
         let before = self.rolling.take();
-        self.rolling = rollout.zip(self.base.as_ref()).map(|(rollout, base)| {
-            let report =
-                |site: &str| self.seen.get(site).filter(|seen| seen.is_near()).map(|seen| &seen.report);
-            Rolling::new(rollout, peers(base).peers, &self.target, report).after(before)
-        });
-        let wanted = self.rolling.as_ref().map(|rolling| rolling.peers(&self.target));
-        self.prepare(wanted.unwrap_or_else(|| self.target.clone()), network, signer);
+        let wanted = match rollout.zip(self.base.as_ref()) {
+            Some((rollout, base)) => {
+                let report = |site: &str| self.near(site).map(|seen| &seen.report);
+                let rolling = Rolling::new(rollout, peers(base).peers, all.peers, report).after(before);
+                self.rolling.insert(rolling).peers()
+            }
+            None => all.peers,
+        };
+        self.prepare(wanted, network, signer);
     }
 
     fn prepare(&mut self, wanted: Peers, network: &str, signer: &Signer) {
@@ -223,15 +223,19 @@ impl Fleet {
     pub(super) fn verdict(&self) -> Option<(Rollout, Verdict)> {
         let rolling = self.rolling.as_ref()?;
         let verdict = rolling.verdict(
-            &self.target,
             rolling.age(),
             |site| self.members.binary_search_by(|member| member.name.as_str().cmp(site)).is_ok(),
             |site| {
-                let seen = self.seen.get(site).filter(|seen| seen.is_near())?;
+                let seen = self.near(site)?;
                 Some(Followed { has: self.has(site, seen), report: &seen.report })
             },
         );
         Some((rolling.rollout.clone(), verdict))
+    }
+
+    /// How a site was that asks.
+    fn near(&self, site: &str) -> Option<&Seen> {
+        self.seen.get(site).filter(|seen| seen.is_near())
     }
 
     /// Whether a site has what it is to have, or has refused that.

@@ -41,6 +41,7 @@ pub(super) struct Rolling {
     /// When the step was seen to begin.
     began: Instant,
     base: Peers,
+    target: Peers,
     changed: Vec<Pair>,
     /// Sites that asked when the step began.
     asked: BTreeSet<String>,
@@ -53,17 +54,17 @@ impl Rolling {
     pub(super) fn new<'f>(
         rollout: Rollout,
         base: Peers,
-        target: &Peers,
+        target: Peers,
         report: impl Fn(&str) -> Option<&'f Report>,
     ) -> Self {
-        let changed = changed(&base, target);
+        let changed = changed(&base, &target);
         let asked = target.keys().filter(|site| report(site).is_some()).cloned().collect();
         let is_down = |[one, other]: &&Pair| {
             let up = |site: &str, peer: &str| report(site).is_some_and(|report| is_up(report, peer));
             find(&base, one, other).is_some() && !(up(one, other) || up(other, one))
         };
         let down = changed.iter().filter(is_down).cloned().collect();
-        Rolling { rollout, began: Instant::now(), base, changed, asked, down }
+        Rolling { rollout, began: Instant::now(), base, target, changed, asked, down }
     }
 
     /// The same, if it is the step that was known before: that began when it began, whoever has enrolled since.
@@ -91,26 +92,25 @@ impl Rolling {
     }
 
     /// What sites are to have in this step.
-    pub(super) fn peers(&self, target: &Peers) -> Peers {
+    pub(super) fn peers(&self) -> Peers {
         let reached: BTreeSet<&Pair> = self.reached().iter().collect();
         let site = |site: &String| {
             let of = |peers: &Peers| -> BTreeSet<String> {
                 peers.get(site).into_iter().flatten().map(|peer| peer.name.clone()).collect()
             };
-            let names = &of(&self.base) | &of(target);
+            let names = &of(&self.base) | &of(&self.target);
             let has = |name: &String| {
-                let peers = if reached.contains(&pair(site, name)) { target } else { &self.base };
+                let peers = if reached.contains(&pair(site, name)) { &self.target } else { &self.base };
                 find(peers, site, name).cloned()
             };
             (site.clone(), names.iter().filter_map(has).collect())
         };
-        self.base.keys().chain(target.keys()).map(site).collect()
+        self.base.keys().chain(self.target.keys()).map(site).collect()
     }
 
     /// Whether the step is over, as sites say that have enrolled.
     pub(super) fn verdict<'f>(
         &self,
-        target: &Peers,
         age: Duration,
         is_enrolled: impl Fn(&str) -> bool,
         followed: impl Fn(&str) -> Option<Followed<'f>>,
@@ -135,7 +135,7 @@ impl Rolling {
                 };
                 waits.push(waited);
             }
-            let is_new = find(target, one, other).is_some() && !self.down.contains(trunk);
+            let is_new = find(&self.target, one, other).is_some() && !self.down.contains(trunk);
             let up = |site: &str, peer: &str| followed(site).is_some_and(|site| is_up(site.report, peer));
             if answers == 2 && is_new && !(up(one, other) && up(other, one)) {
                 waits.push(format!("the trunk between {one} and {other} is down"));
@@ -230,7 +230,7 @@ mod tests {
         let base = peers(&[("a", "b", 5), ("a", "c", 5), ("a", "d", 5), ("a", "e", 5)]);
         // b gets more, c less, d stays, e goes, f is new.
         let target = peers(&[("a", "b", 9), ("a", "c", 2), ("a", "d", 5), ("a", "f", 1)]);
-        let of = |step| Rolling::new(rollout(step), base.clone(), &target, |_| None).peers(&target);
+        let of = |step| Rolling::new(rollout(step), base.clone(), target.clone(), |_| None).peers();
         let rates = |peers: &Peers| -> BTreeMap<String, u64> {
             let mut rates = BTreeMap::new();
             for (site, peers) in peers {
@@ -254,9 +254,8 @@ mod tests {
         let (base, target) = (peers(&[("a", "b", 5)]), peers(&[("a", "b", 9)]));
         let (up, down, refuses) = (report(&["a", "b"], None), report(&[], None), report(&[], Some("no")));
         let judge = |before: &Report, sites: [Option<(bool, &Report)>; 2], age: u64| {
-            let rolling = Rolling::new(rollout(3), base.clone(), &target, |_| Some(before));
+            let rolling = Rolling::new(rollout(3), base.clone(), target.clone(), |_| Some(before));
             rolling.verdict(
-                &target,
                 Duration::from_secs(age),
                 |_| true,
                 |site| sites[usize::from(site == "b")].map(|(has, report)| Followed { has, report }),
@@ -278,10 +277,9 @@ mod tests {
     fn a_site_that_was_away_holds_nobody_up_for_longer_than_a_step() {
         let (base, target) = (peers(&[("a", "b", 5)]), peers(&[("a", "b", 9)]));
         let down = report(&[], None);
-        let rolling = Rolling::new(rollout(3), base, &target, |_| None);
+        let rolling = Rolling::new(rollout(3), base, target, |_| None);
         let judge = |age, is_enrolled: bool| {
             rolling.verdict(
-                &target,
                 Duration::from_secs(age),
                 |site| site == "a" || is_enrolled,
                 |site| (site == "a").then_some(Followed { has: true, report: &down }),

@@ -257,7 +257,7 @@ impl Store {
     /// Ends a roll-out: all sites get what it was to give them.
     pub fn finish(&mut self, author: Author<'_>) -> Result<u64, StoreError> {
         self.change(|database| {
-            let Some(running) = rollout::running(database)? else { return Err(nothing_rolls_out()) };
+            let running = rollout::running(database)?.ok_or(StoreError::NoRollout)?;
             rollout::end(database, author, &running, "done", "rolled out to all")?;
             Ok(running.revision)
         })
@@ -267,9 +267,8 @@ impl Store {
     pub fn roll_back(&mut self, author: Author<'_>, why: &str) -> Result<Revision, StoreError> {
         let place = self.place.clone();
         self.change(|database| {
-            let Some(running) = rollout::running(database)? else { return Err(nothing_rolls_out()) };
-            let before = find(&place, database, running.revision - 1)?;
-            let Some(before) = before else { return Err(nothing_rolls_out()) };
+            let running = rollout::running(database)?.ok_or(StoreError::NoRollout)?;
+            let before = find(&place, database, running.revision - 1)?.ok_or(StoreError::NoRollout)?;
             let revision = Revision {
                 number: running.revision + 1,
                 at: author.at,
@@ -483,10 +482,6 @@ impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
         Failed::Refused(error)
     }
-}
-
-fn nothing_rolls_out() -> Failed {
-    Failed::Refused(StoreError::NoRollout)
 }
 
 fn document_of(revision: Option<&Revision>) -> &str {

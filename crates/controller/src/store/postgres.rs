@@ -18,14 +18,14 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::place::DatabaseUrl;
-use super::value::{Cell, DatabaseError, Row, SCHEMA, Value};
+use super::value::{Cell, DatabaseError, Row, SCHEMA, Value, WAIT};
 
 const TABLES: &str = include_str!("postgres.sql");
 /// How long a connection may take to be there.
 const CONNECT: Duration = Duration::from_secs(5);
-/// What a session asks of the server: how long a writer waits for another, and how soon a session ends whose machine has gone, with its locks.
-const OPTIONS: &str = "-c search_path=trunkline -c lock_timeout=10s -c tcp_keepalives_idle=3 \
-                       -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c tcp_user_timeout=10000";
+/// What a session asks of the server beside how long a writer waits: how soon it ends when its machine has gone, with its locks.
+const OPTIONS: &str = "-c search_path=trunkline -c tcp_keepalives_idle=3 -c tcp_keepalives_interval=2 \
+                       -c tcp_keepalives_count=3 -c tcp_user_timeout=10000";
 /// The locks of who writes, and of who leads; all that use this database know these numbers.
 const WRITES: &str = "SELECT pg_advisory_xact_lock(x'54726b6c'::int, 1)";
 const LEADS: &str = "SELECT pg_try_advisory_lock(x'54726b6c'::int, 2)";
@@ -91,7 +91,10 @@ impl Postgres {
         {
             config.password(password);
         }
-        config.options(OPTIONS).connect_timeout(CONNECT).application_name("trunkline");
+        config
+            .options(&format!("{OPTIONS} -c lock_timeout={}", WAIT.as_millis()))
+            .connect_timeout(CONNECT)
+            .application_name("trunkline");
         let url = DatabaseUrl { config, roots: roots.or_else(|| env::var_os(ROOTS).map(PathBuf::from)) };
         let client = client(&url)?;
         Ok(Postgres { url, client, is_leader: false, has_lock: false, is_open: false })

@@ -143,7 +143,7 @@ pub struct GroupStatus {
 /// What a lane needs to know of its path to tell noise from congestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PathEvidence {
-    /// Whether it has had a queue of late.
+    /// Whether a loss is one of congestion: it has had a queue of late, or the trunk has what is reserved for it.
     pub(crate) queue: bool,
     /// Whether a lane on it has found of late that it loses packets without being full.
     pub(crate) lossy: bool,
