@@ -156,13 +156,13 @@ fn outcome(parts: &[f64]) -> (usize, usize, f64) {
     (parts.len(), parts.iter().filter(|part| **part >= 0.97).count(), worst)
 }
 
-/// Most have what they were promised; queues that two links have from the beginning are seen late.
+/// Nearly all have what they were promised, and nobody much less.
 fn hold(sites: &Sites) -> (usize, usize, f64) {
     let kept @ (admitted, held, worst) = outcome(&sites.parts(true));
     let count = sites.regions * sites.trunks;
     println!("{count} sites: admitted, of those with 0.97 of their rates, the worst: {kept:?}");
     assert!(admitted * 4 > count, "most of what is asked for is admitted: {admitted}");
-    assert!(held * 5 >= admitted * 4 && worst >= 0.65, "{kept:?}");
+    assert!(held * 10 >= admitted * 9 && worst >= 0.85, "{kept:?}");
     kept
 }
 

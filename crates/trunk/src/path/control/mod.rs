@@ -6,6 +6,7 @@
 mod flight;
 mod losses;
 mod noise;
+mod reserved;
 mod rivals;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::LaneId;
 use flight::{Flight, Variation};
 use losses::{LossWatch, Losses};
 use noise::Noise;
+use reserved::Reserved;
 use rivals::{Competition, Drain, Excess, Probe};
 
 /// A lane on its path: its shard, and its number there.
@@ -129,8 +131,8 @@ pub struct PathControl {
     mode: PathMode,
     /// bit/s; used while held.
     rate: f64,
-    /// What the network has reserved for the trunk, bit/s; none where nobody reserves anything.
-    reserved: Option<f64>,
+    /// None where nobody reserves anything.
+    reserved: Option<Reserved>,
     /// Of the path for this trunk, bit/s; 0 before the first estimate.
     capacity: f64,
     /// The capacity when the queue was last near its target: that of a path without rivals.
@@ -287,12 +289,6 @@ impl PathControl {
     /// A window in which nothing arrives for this time, and for so many times as long as between two arrivals, is left out.
     const MIN_GAP: Duration = Duration::from_millis(25);
     const GAP_FACTOR: u32 = 4;
-    /// With a reserved rate the rate is at least so many times that: headers of lanes, and what is sent again.
-    const ABOVE_RESERVED: f64 = 1.05;
-    /// Who delivers less than this part of what is reserved, in the median of the last windows, does not yield to losses.
-    const LACKS: f64 = 0.9;
-    /// And the queue that is let stand is this part of the usual one: those who have nothing reserved are to see it.
-    const BESIDE_RESERVED: f64 = 0.5;
     /// With a bound on what is in flight the rate is so many times that of the fastest window of late.
     const LOOSE: f64 = 2.0;
     /// A lane asks for this many times what it delivers, or what its window allows.
@@ -334,7 +330,7 @@ impl PathControl {
 
     /// What the network has reserved for the trunk on this path.
     pub(super) fn set_reserved(&mut self, rate: Option<Rate>) {
-        self.reserved = rate.map(|rate| rate.bits_per_second() as f64);
+        self.reserved = rate.map(Reserved::new);
     }
 
     /// The lanes of a shard are no longer on the path, or have other numbers from now on.
@@ -419,7 +415,7 @@ impl PathControl {
             // Who has less than is reserved goes on, whatever is lost. Who has that much takes each loss for congestion: it may be of what others
             // have reserved.
             Some(reserved) => {
-                let lacks = self.windows.median_rate(Windows::COUNT) < reserved * Self::LACKS;
+                let lacks = reserved.is_lacking(self.windows.median_rate(Windows::COUNT));
                 PathEvidence { queue: !lacks, lossy: lacks && self.is_lossy() }
             }
         }
@@ -519,10 +515,11 @@ impl PathControl {
 
     /// The queue that is let stand, seconds.
     fn target(&self) -> f64 {
-        let rate = self.present_rate();
+        let (least, part) =
+            if self.reserved.is_some() { (Reserved::LINK, Reserved::TARGET) } else { (0.0, 1.0) };
+        let rate = self.present_rate().max(least);
         let packets = if rate > 0.0 { Self::TARGET_PACKETS * self.packet / rate } else { 0.0 };
-        let target = self.noise.margin(Self::MIN_TARGET + packets);
-        if self.reserved.is_some() { target * Self::BESIDE_RESERVED } else { target }
+        self.noise.margin(Self::MIN_TARGET + packets) * part
     }
 
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
@@ -620,6 +617,9 @@ impl PathControl {
         self.windows.push(Window { rate, waited: waited || busy, queue });
         self.allowed.push(now, self.rate);
         if waited || busy {
+            if let Some(reserved) = &mut self.reserved {
+                reserved.handle_window(rate);
+            }
             let back = self.way_back(now);
             self.variation.update(now, rate, repairs, [queue, back]);
             if self.varies() {
@@ -867,7 +867,7 @@ impl PathControl {
             factor = factor.min(1.0 - Self::DRAIN_CUT);
         }
         let rate = self.probe.map_or(self.capacity * factor, |probe| probe.rate);
-        let least = self.reserved.map_or(0.0, |reserved| reserved * Self::ABOVE_RESERVED);
+        let least = self.reserved.as_ref().map_or(0.0, Reserved::least);
         self.rate = rate.max(Self::MIN_RATE).max(least);
         let arrives = self.windows.median_rate(3);
         if let Some(excess) = &mut self.excess
