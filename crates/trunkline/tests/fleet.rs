@@ -373,6 +373,15 @@ fn a_controller_that_is_killed_has_lost_nothing_of_what_it_said() {
     }
     let (status, document) = controller.get("/v1/document", &controller.viewer);
     assert!(status == 200 && document.contains("guarantee = \"21 Mbit/s\""), "{document}");
+    let listed = |query: &str| -> Vec<u64> {
+        let (status, text) = controller.get(&format!("/v1/revisions{query}"), &controller.viewer);
+        assert_eq!(status, 200, "{text}");
+        let entries: Vec<Value> = serde_json::from_str(&text).expect("json");
+        entries.iter().filter_map(|entry| entry["revision"].as_u64()).collect()
+    };
+    assert_eq!(listed(""), (1..=applied).collect::<Vec<u64>>());
+    assert_eq!(listed(&format!("?after={}", applied - 2)), [applied - 1, applied]);
+    assert!(listed(&format!("?after={}", u64::MAX)).is_empty());
 }
 
 /// A gateway at the network of the controller.
@@ -692,14 +701,12 @@ fn a_revision_reaches_its_sites_in_steps_and_returns_if_one_refuses_it() {
     assert_eq!(controller.apply(&network(&names, "10 Mbit/s"), 0).0, 200);
     let tokens: Vec<String> = names
         .iter()
-        .enumerate()
-        .map(|(place, site)| {
+        .map(|site| {
             let invitation = controller.invite(site);
             let file = controller.gateway(site);
             printed(&controller.directory, &["enrol", &invitation, &format!("{site}.toml")]);
             let text = fs::read_to_string(file.with_extension("controller")).expect("its state");
             let state: Value = serde_json::from_str(&text).expect("json");
-            assert!(place < names.len());
             state["token"].as_str().expect("a token").to_owned()
         })
         .collect();

@@ -26,8 +26,9 @@ use crate::store::{Author, Entry, Event, Proposal, Revision, Steps, Store};
 
 /// What a body may have at most, bytes, where it is no document.
 const MAX_BODY: usize = 256 << 10;
-/// Events in an answer.
+/// Events in an answer, and revisions.
 const MAX_EVENTS: u32 = 1000;
+const MAX_REVISIONS: u64 = 100;
 /// How long an invitation holds unless it is said, and at most, seconds.
 const EXPIRES_S: u64 = 24 * 3600;
 const MAX_EXPIRES_S: u64 = 7 * 24 * 3600;
@@ -158,11 +159,11 @@ struct Expiry {
     expires_s: Option<u64>,
 }
 
-/// After which event.
+/// After which revision or event.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 struct After {
-    /// Its sequence; 0: from the first.
+    /// Its number; 0: from the first.
     #[serde(default)]
     after: u64,
 }
@@ -312,11 +313,17 @@ async fn rollout(
     ended.await.map(Json)
 }
 
-/// The revisions.
-#[utoipa::path(get, path = "/v1/revisions", tag = "people", security(("token" = [])), responses((status = 200, body = [Entry])))]
-async fn revisions(State(app): State<Arc<App>>, _: Viewer) -> Result<Json<Vec<Entry>>, Refusal> {
-    let entries = app.with_store(|store| {
-        (1..=store.latest_number()?).map(|number| store.revision(number).map(|it| it.entry())).collect()
+/// The revisions: at most 100.
+#[utoipa::path(get, path = "/v1/revisions", tag = "people", params(After), security(("token" = [])), responses((status = 200, body = [Entry])))]
+async fn revisions(
+    State(app): State<Arc<App>>,
+    _: Viewer,
+    Parameters(After { after }): Parameters<After>,
+) -> Result<Json<Vec<Entry>>, Refusal> {
+    // Each has its whole plan, which is read for two numbers.
+    let entries = app.with_store(move |store| {
+        let last = store.latest_number()?.min(after.saturating_add(MAX_REVISIONS));
+        (after.saturating_add(1)..=last).map(|number| store.revision(number).map(|it| it.entry())).collect()
     });
     entries.await.map(Json)
 }

@@ -524,14 +524,14 @@ impl LaneControl {
             return;
         }
         let evidence = evidence
-            .unwrap_or_else(|| PathEvidence { queue: PathLoss::has_queue(&self.snapshot), lossy: false });
-        let queue = evidence.queue;
+            .unwrap_or_else(|| PathEvidence { congested: PathLoss::has_queue(&self.snapshot), lossy: false });
+        let congested = evidence.congested;
         self.restarts.update(now, self.arrived);
         let srtt = self.snapshot.srtt.unwrap_or_default();
         // What bounds a lane that has as much in flight as it may is not its congestion control.
         let has_landed = now.saturating_since(self.landing) >= Self::SNAPSHOT_INTERVAL;
         let waiting = waiting && has_landed;
-        if self.pacer.is_none() && self.restarts.is_held_back(now, waiting && !queue, self.grant, srtt) {
+        if self.pacer.is_none() && self.restarts.is_held_back(now, waiting && !congested, self.grant, srtt) {
             path.handle_held_back(now);
         }
         let changed = path.update(now, self.snapshot.retransmissions, evidence, self.pacer.is_none());
@@ -540,7 +540,7 @@ impl LaneControl {
             CongestionControlCause::Path
         } else if let Some(grant) = self.grant
             && waiting
-            && !queue
+            && !congested
             && self.pacer.is_none()
             && name == Self::LOSSY_CONGESTION_CONTROL
             && self.restarts.is_due(now, grant, srtt)

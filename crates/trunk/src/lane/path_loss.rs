@@ -70,7 +70,7 @@ impl PathLoss {
         // A counter that goes back is that of another connection.
         let lost = retransmissions.wrapping_sub(before);
         let apart = self.seen[0].is_none_or(|at| now.saturating_since(at) >= Self::APART);
-        if (1..=u32::MAX / 2).contains(&lost) && !path.queue && apart {
+        if (1..=u32::MAX / 2).contains(&lost) && !path.congested && apart {
             self.seen.rotate_right(1);
             self.seen[0] = Some(now);
         }
@@ -86,16 +86,16 @@ impl PathLoss {
 mod tests {
     use super::*;
 
-    const fn evidence(queue: bool) -> PathEvidence {
-        PathEvidence { queue, lossy: false }
+    const fn evidence(congested: bool) -> PathEvidence {
+        PathEvidence { congested, lossy: false }
     }
 
     /// Looks at a lane fifty times a second, for so many seconds from `at` on, while it loses so many packets a second.
-    fn run(path: &mut PathLoss, at: u64, seconds: u64, losses: u64, queue: bool) {
+    fn run(path: &mut PathLoss, at: u64, seconds: u64, losses: u64, congested: bool) {
         let start = path.retransmissions.unwrap_or(u32::MAX - 2);
         for look in 0..=seconds * 50 {
             let lost = start.wrapping_add((look * losses / 50) as u32);
-            let _ = path.update(Instant::from_millis(at * 1000 + look * 20), lost, evidence(queue), true);
+            let _ = path.update(Instant::from_millis(at * 1000 + look * 20), lost, evidence(congested), true);
         }
     }
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_lane_goes_by_what_others_on_its_path_have_found_and_does_not_pass_it_on() {
         let mut path = PathLoss::default();
-        let others = |lossy| PathEvidence { queue: false, lossy };
+        let others = |lossy| PathEvidence { congested: false, lossy };
         assert!(path.update(Instant::from_millis(20), 0, others(true), true));
         assert!(path.is_lossy() && !path.has_found());
         assert!(path.update(Instant::from_millis(40), 0, others(false), true));

@@ -144,7 +144,7 @@ pub struct GroupStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PathEvidence {
     /// Whether a loss is one of congestion: it has had a queue of late, or the trunk has what is reserved for it.
-    pub(crate) queue: bool,
+    pub(crate) congested: bool,
     /// Whether a lane on it has found of late that it loses packets without being full.
     pub(crate) lossy: bool,
 }

@@ -411,12 +411,12 @@ impl PathControl {
     /// What its lanes need to know to tell noise from congestion.
     pub(super) fn evidence(&self) -> PathEvidence {
         match self.reserved {
-            None => PathEvidence { queue: self.has_queue(), lossy: self.is_lossy() },
+            None => PathEvidence { congested: self.has_queue(), lossy: self.is_lossy() },
             // Who has less than is reserved goes on, whatever is lost. Who has that much takes each loss for congestion: it may be of what others
             // have reserved.
             Some(reserved) => {
                 let lacks = reserved.is_lacking(self.windows.median_rate(Windows::COUNT));
-                PathEvidence { queue: !lacks, lossy: lacks && self.is_lossy() }
+                PathEvidence { congested: !lacks, lossy: lacks && self.is_lossy() }
             }
         }
     }
