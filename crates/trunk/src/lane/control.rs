@@ -523,15 +523,20 @@ impl LaneControl {
         if evidence.is_none() && !waiting {
             return;
         }
-        let evidence = evidence
-            .unwrap_or_else(|| PathEvidence { congested: PathLoss::has_queue(&self.snapshot), lossy: false });
-        let congested = evidence.congested;
+        let evidence = evidence.unwrap_or_else(|| PathEvidence {
+            congested: PathLoss::has_queue(&self.snapshot),
+            lossy: false,
+            free: false,
+        });
+        let PathEvidence { congested, free, .. } = evidence;
         self.restarts.update(now, self.arrived);
         let srtt = self.snapshot.srtt.unwrap_or_default();
         // What bounds a lane that has as much in flight as it may is not its congestion control.
         let has_landed = now.saturating_since(self.landing) >= Self::SNAPSHOT_INTERVAL;
         let waiting = waiting && has_landed;
-        if self.pacer.is_none() && self.restarts.is_held_back(now, waiting && !congested, self.grant, srtt) {
+        // Without a grant only a free path says nothing else bounds the lane.
+        let may_more = !congested && (free || self.grant.is_some());
+        if self.pacer.is_none() && self.restarts.is_held_back(now, waiting && may_more, self.grant, srtt) {
             path.handle_held_back(now);
         }
         let changed = path.update(now, self.snapshot.retransmissions, evidence, self.pacer.is_none());

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     const fn evidence(congested: bool) -> PathEvidence {
-        PathEvidence { congested, lossy: false }
+        PathEvidence { congested, lossy: false, free: false }
     }
 
     /// Looks at a lane fifty times a second, for so many seconds from `at` on, while it loses so many packets a second.
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_lane_goes_by_what_others_on_its_path_have_found_and_does_not_pass_it_on() {
         let mut path = PathLoss::default();
-        let others = |lossy| PathEvidence { congested: false, lossy };
+        let others = |lossy| PathEvidence { congested: false, lossy, free: false };
         assert!(path.update(Instant::from_millis(20), 0, others(true), true));
         assert!(path.is_lossy() && !path.has_found());
         assert!(path.update(Instant::from_millis(40), 0, others(false), true));

@@ -37,10 +37,13 @@ pub struct Reporting {
 impl Reporting {
     /// The shortest time between two reports.
     pub const INTERVAL: Duration = Duration::from_millis(10);
-    /// A report comes after so many bytes: it costs about 90 on the way back.
+    /// A report comes after so many bytes: it costs about 90 on the way back, which may be ten times slower.
     pub const BYTES: u64 = 9000;
-    /// Or after this time, if a packet has come.
+    /// Or after this time, if so many bytes have come.
     pub const MAX_INTERVAL: Duration = Duration::from_millis(250);
+    const FEW: u64 = 3000;
+    /// Or after this time, if a packet has come. It is shorter than what counts as silence.
+    const LONGEST: Duration = Duration::from_millis(750);
 
     /// The connection has got so many bytes and packets so far. A report, if one is due.
     ///
@@ -49,7 +52,10 @@ impl Reporting {
     pub fn handle_received(&mut self, now: Instant, bytes: u64, packets: u64) -> Option<ArrivalReport> {
         if let Some((at, reported, counted)) = self.last {
             let elapsed = now.saturating_since(at);
-            let enough = bytes - reported >= Self::BYTES || elapsed >= Self::MAX_INTERVAL;
+            let new = bytes - reported;
+            let enough = new >= Self::BYTES
+                || (new >= Self::FEW && elapsed >= Self::MAX_INTERVAL)
+                || elapsed >= Self::LONGEST;
             if elapsed < Self::INTERVAL || packets == counted || !enough {
                 return None;
             }
@@ -88,7 +94,9 @@ mod tests {
         assert_eq!(due(16, 12_000, 8), Some((16_000, 12_000)));
         assert_eq!(due(40, 20_000, 13), None, "too few");
         assert_eq!(due(266, 20_000, 13), Some((266_000, 20_000)));
-        assert_eq!(due(60_000, 112_000, 13), None, "reports only");
-        assert_eq!(due(60_001, 112_060, 14), Some((60_001_000, 112_060)));
+        assert_eq!(due(600, 22_000, 23), None, "next to nothing");
+        assert_eq!(due(1016, 22_000, 23), Some((1_016_000, 22_000)));
+        assert_eq!(due(60_000, 112_000, 23), None, "reports only");
+        assert_eq!(due(60_001, 112_060, 24), Some((60_001_000, 112_060)));
     }
 }

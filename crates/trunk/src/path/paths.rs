@@ -46,7 +46,7 @@ pub struct PathId {
 /// What is known of the path of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PathSummary {
-    /// Its capacity, once it is known.
+    /// What it can carry, once that is known.
     pub(crate) capacity: Option<Rate>,
     /// Whether lanes have repaired losses on it of late.
     pub(crate) loses: bool,
@@ -321,7 +321,7 @@ impl Paths {
         let mut shared = self.shared.try_lock()?;
         let now = shared.advance(now);
         let path = shared.get(*id)?;
-        Some(PathSummary { capacity: path.capacity(), loses: path.loses(now) })
+        Some(PathSummary { capacity: path.known_capacity(), loses: path.loses(now) })
     }
 
     /// What is known of the losses on the path of a lane; `None` without edge pacing, or while another shard is at it.

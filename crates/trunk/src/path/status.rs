@@ -147,4 +147,6 @@ pub(crate) struct PathEvidence {
     pub(crate) congested: bool,
     /// Whether a lane on it has found of late that it loses packets without being full.
     pub(crate) lossy: bool,
+    /// Whether nothing but the lanes' own congestion controls bounds what they send, and no rivals are known.
+    pub(crate) free: bool,
 }

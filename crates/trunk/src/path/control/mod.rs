@@ -298,6 +298,8 @@ impl PathControl {
     const MIN_RISE: f64 = 0.05;
     /// One for which none waits need not wait for the next division when some come: it has so many times what it delivers, and this part.
     const WAKING: f64 = 0.25;
+    /// What lanes that rise may have beyond their shares, all together: this part of the rate. More overflows a short buffer.
+    const RISING: f64 = 0.1;
     /// A grant that would change by no more than this part stays: each change costs a system call.
     const MIN_CHANGE: f64 = 0.002;
     /// A lane that carries less than this part of the arrivals says nothing of the queue.
@@ -411,12 +413,16 @@ impl PathControl {
     /// What its lanes need to know to tell noise from congestion.
     pub(super) fn evidence(&self) -> PathEvidence {
         match self.reserved {
-            None => PathEvidence { congested: self.has_queue(), lossy: self.is_lossy() },
+            None => PathEvidence {
+                congested: self.has_queue(),
+                lossy: self.is_lossy(),
+                free: self.mode == PathMode::Free,
+            },
             // Who has less than is reserved goes on, whatever is lost. Who has that much takes each loss for congestion: it may be of what others
             // have reserved.
             Some(reserved) => {
                 let lacks = reserved.is_lacking(self.windows.median_rate(Windows::COUNT));
-                PathEvidence { congested: !lacks, lossy: lacks && self.is_lossy() }
+                PathEvidence { congested: !lacks, lossy: lacks && self.is_lossy(), free: false }
             }
         }
     }
@@ -429,6 +435,12 @@ impl PathControl {
     /// The estimated capacity for the trunk, once the core has had a queue.
     pub fn capacity(&self) -> Option<Rate> {
         (self.capacity > 0.0).then(|| Self::rate(self.capacity))
+    }
+
+    /// What it can carry: the capacity, or before that is known what arrives behind a queue.
+    pub(super) fn known_capacity(&self) -> Option<Rate> {
+        let arrives = self.windows.max_rate(Windows::COUNT);
+        self.capacity().or_else(|| (self.has_queue() && arrives > 0.0).then(|| Self::rate(arrives)))
     }
 
     /// Its state.
@@ -924,22 +936,28 @@ impl PathControl {
         if let Some(limit) = flight {
             self.divide_flight(limit);
         }
-        let mut changed = false;
+        let (rate, mut changed) = (self.rate, false);
+        let due = |share: f64| share + if active_share > 0.0 { left * share / active_share } else { 0.0 };
+        // One that has more to send than before need not wait for the next division.
+        let more = |lane: &Lane, share: f64| {
+            let rises = active(lane) && !drains && !lane.is_bounded(queue);
+            if rises { (lane.wanted(rate).min(rate) - due(share)).max(0.0) } else { 0.0 }
+        };
+        let asked: f64 = self.lanes.iter().zip(&self.shares).map(|(lane, share)| more(lane, *share)).sum();
+        let risen = (rate * Self::RISING / asked.max(1.0)).min(1.0);
         for (number, (lane, share)) in self.lanes.iter_mut().zip(&self.shares).enumerate() {
-            let mut grant = lane.waking(self.rate).min(self.rate);
-            if active(lane) {
-                grant = share + if active_share > 0.0 { left * share / active_share } else { 0.0 };
-                if !drains && !lane.is_bounded(queue) {
-                    // Nor need one wait that has more to send than before.
-                    grant = grant.max(lane.wanted(self.rate).min(self.rate));
-                }
-            }
+            let grant = if active(lane) {
+                due(*share) + more(lane, *share) * risen
+            } else {
+                // Nor need one for which packets come again.
+                lane.waking(rate).min(rate)
+            };
             if !lane.grant.is_finite() || (grant - lane.grant).abs() > lane.grant * Self::MIN_CHANGE {
                 lane.grant = grant;
                 changed = true;
             }
             let part = |limit: f64| {
-                let own = if lane.demand.waiting { self.flights[number] } else { limit * grant / self.rate };
+                let own = if lane.demand.waiting { self.flights[number] } else { limit * grant / rate };
                 own.max(Flight::LEAST_OF_LANE) as u64
             };
             let flight = flight.map(part);
@@ -958,17 +976,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_with_little_to_send_gets_its_part_of_what_may_be_in_flight_though_it_had_next_to_nothing() {
-        let (now, limit) = (Instant::from_millis(1000), 60_000.0);
-        let demand = |waiting| LaneDemand {
-            waiting,
+    fn lanes_that_rise_have_a_tenth_of_the_rate_beyond_their_shares_together() {
+        let now = Instant::from_millis(1000);
+        let mut control = PathControl { mode: PathMode::Held, rate: 30e6, ..PathControl::default() };
+        for number in 0..3 {
+            let share = GroupShare::weighted(number.into(), 1.0);
+            control.handle_demand(now, PathLane::new(0, LaneId(number)), share, waiting());
+        }
+        // One uses what it has. The others have just lost something.
+        for (lane, delivered) in control.lanes.iter_mut().zip([10e6, 6e6, 6e6]) {
+            (lane.arrivals, lane.grant) = (LaneArrivals::of_rate(delivered), 10e6);
+        }
+        assert!(control.divide(now));
+        let grants: Vec<f64> = control.lanes.iter().map(|lane| (lane.grant / 1e5).round() / 10.0).collect();
+        // 15, 7.5 and 7.5 are asked for and granted; the two would have 10.5 each.
+        assert_eq!(grants, [15.0, 9.0, 9.0]);
+    }
+
+    #[test]
+    fn before_the_capacity_is_known_a_path_with_a_queue_carries_what_arrives() {
+        let now = Instant::from_millis(1000);
+        let mut control = PathControl { updated: Some(now), ..PathControl::default() };
+        control.windows.push(Window { rate: 2e5, waited: false, queue: 0.1 });
+        assert_eq!(control.known_capacity(), None);
+        control.queue_at = Some(now);
+        assert_eq!(control.known_capacity(), Some(Rate::from_mbit(0.2)));
+        control.capacity = 5e6;
+        assert_eq!(control.known_capacity(), Some(Rate::from_mbit(5.0)));
+    }
+
+    fn waiting() -> LaneDemand {
+        LaneDemand {
+            waiting: true,
             busy: true,
             segment: 1448.0,
             min_rtt: None,
             window_rate: None,
             segments_sent: 0,
             retransmissions: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn a_lane_with_little_to_send_gets_its_part_of_what_may_be_in_flight_though_it_had_next_to_nothing() {
+        let (now, limit) = (Instant::from_millis(1000), 60_000.0);
+        let demand = |waits| LaneDemand { waiting: waits, ..waiting() };
         let mut control = PathControl { flight: Some(Flight::new(now, 8e6)), ..PathControl::default() };
         let lanes = [0, 1].map(|number| PathLane::new(0, LaneId(number)));
         let mut flights = |waiting: [bool; 2]| {
