@@ -434,21 +434,20 @@ impl PathControl {
 
     /// The estimated capacity for the trunk, once the core has had a queue.
     pub fn capacity(&self) -> Option<Rate> {
-        (self.capacity > 0.0).then(|| Self::rate(self.capacity))
+        Self::known(self.capacity)
     }
 
     /// What it can carry: the capacity, or before that is known what arrives behind a queue.
     pub(super) fn known_capacity(&self) -> Option<Rate> {
-        let arrives = self.windows.max_rate(Windows::COUNT);
-        self.capacity().or_else(|| (self.has_queue() && arrives > 0.0).then(|| Self::rate(arrives)))
+        let arrives = || Self::known(self.windows.max_rate(Windows::COUNT)).filter(|_| self.has_queue());
+        self.capacity().or_else(arrives)
     }
 
     /// Its state.
     pub fn status(&self) -> PathStatus {
-        let rate = |bits: f64| (bits > 0.0).then(|| Self::rate(bits));
         PathStatus {
             mode: self.mode,
-            rate: rate(self.rate).filter(|_| self.mode == PathMode::Held),
+            rate: Self::known(self.rate).filter(|_| self.mode == PathMode::Held),
             capacity: self.capacity(),
             queue: self.queue.map(|queue| Duration::from_secs_f64(queue.max(0.0))),
             target: Duration::from_secs_f64(self.target()),
@@ -468,7 +467,7 @@ impl PathControl {
             let delivered: f64 = lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum();
             groups.push(GroupStatus {
                 group: lanes[0].share.group,
-                granted: (granted > 0.0 && self.mode == PathMode::Held).then(|| Self::rate(granted)),
+                granted: Self::known(granted).filter(|_| self.mode == PathMode::Held),
                 delivered: Self::rate(delivered),
             });
         }
@@ -487,6 +486,11 @@ impl PathControl {
 
     const fn rate(bits: f64) -> Rate {
         Rate::from_bits_per_second(bits as u64)
+    }
+
+    /// None before the first estimate.
+    fn known(bits: f64) -> Option<Rate> {
+        (bits > 0.0).then(|| Self::rate(bits))
     }
 
     fn min_rtt(&self) -> Duration {
