@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
+use trunkline_trunk::path::PathWatch;
 use trunkline_trunk::{
     ArrivalReport, LaneEdge, LaneId, Offered, Packet as _, Paths, PeerId, RouteTable, Served, Stalling,
     Transmitter, TrunkPlan,
@@ -29,7 +30,6 @@ use crate::pool::{PacketBuf, Pool};
 use crate::refusals::Refusals;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
 use memory::{AbsentPackets, Presence};
-use watch::Watch;
 
 pub(crate) use places::NoVacancy;
 pub(crate) use report::{DeviceReadStats, LaneTxReport, PeerTxReport, TxReport};
@@ -52,7 +52,7 @@ struct Peer {
     dirty: u32,
     presence: Presence,
     /// Where there are several paths.
-    watch: Watch,
+    watch: PathWatch,
     lines: LineLimit,
 }
 
@@ -275,7 +275,8 @@ impl Sender {
 
     /// When a held lane is to be served, or the next sweep of the packets for absent peers is due.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
-        let watches = self.on_several_paths.iter().filter_map(|index| self.peers[*index].watch.next());
+        let watches =
+            self.on_several_paths.iter().filter_map(|index| self.peers[*index].watch.poll_timeout());
         let checks = self.checks.first().map(|(at, ..)| *at);
         let held = self.held.iter().map(|(at, ..)| *at);
         held.chain(checks).chain(self.absent.next_sweep()).chain(watches).min()

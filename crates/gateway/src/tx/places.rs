@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use trunkline_trunk::path::PathWatch;
 use trunkline_trunk::{LaneId, Paths, Transmitter};
 use trunkline_units::Instant;
 
 use super::memory::{ABSENT_FLOWS, Presence};
-use super::watch::Watch;
 use super::{LaneSlot, Peer, Sender, Sending, mark};
 use crate::line_limit::LineLimit;
 use crate::plan::Plan;
@@ -28,7 +28,7 @@ impl Vacancy<'_> {
         sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
         sender.lane_present(index);
-        sender.peers[index].watch.lanes_changed();
+        sender.peers[index].watch.handle_lanes_changed();
     }
 }
 
@@ -56,7 +56,7 @@ impl Sender {
                 slot.lane.release(&mut self.pool);
             }
             self.lane_absent(index);
-            self.peers[index].watch.lanes_changed();
+            self.peers[index].watch.handle_lanes_changed();
         }
     }
 
@@ -123,7 +123,7 @@ impl Sender {
                 lanes,
                 dirty: 0,
                 presence: Presence::default(),
-                watch: Watch::new(trunk.path_count()),
+                watch: PathWatch::new(trunk.path_count()),
                 lines: LineLimit::default(),
             });
         }
@@ -140,7 +140,7 @@ impl Sender {
             }
         }
         self.routes = Arc::clone(&plan.owners);
-        let watched = self.peers.iter().enumerate().filter(|(_, peer)| peer.watch.next().is_some());
+        let watched = self.peers.iter().enumerate().filter(|(_, peer)| !peer.watch.is_empty());
         self.on_several_paths = watched.map(|(index, _)| index).collect();
         self.count_absent();
         closed

@@ -18,6 +18,7 @@ mod paths;
 mod placement;
 mod silence;
 mod status;
+mod watch;
 mod windows;
 
 pub use arrivals::{Arrival, Signal};
@@ -32,3 +33,4 @@ pub use placement::{PathChoice, PathHealth, PathPolicy, PathSet, PathSettings, P
 pub use silence::{LaneSign, Silence};
 pub(crate) use status::PathEvidence;
 pub use status::{GroupStatus, PathChange, PathMode, PathStatus};
+pub use watch::{PathNews, PathWatch};
