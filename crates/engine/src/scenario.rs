@@ -128,6 +128,8 @@ pub struct Trunk {
     pub tcp: Arc<TcpSettings>,
     /// Classes and lanes. Rules that name hosts have `None` for their prefixes here and the hosts in `hosts`.
     pub plan: TrunkPlan,
+    /// For each of the plan's paths, the link by which its lanes leave each gateway, where it is said.
+    pub path_links: Vec<[Option<usize>; 2]>,
     /// For each class, for each rule, source and destination host.
     pub hosts: Vec<Vec<[Option<usize>; 2]>>,
     /// TLS records.

@@ -146,6 +146,17 @@ on = "1 s""#, r#"bad.toml:53:1: traffic.voice.on: is no key of this timing; allo
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "r"]"#, "bad.toml:56:18: trunks.t.gateways[1]: r is no gateway, but a router; allowed: g, h"),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
 sites = [["a"], ["a"]]"#, "bad.toml:57:1: trunks.t.sites: a is on both sides; allowed: each host on one side"),
+    ("lanes.edge_pacing = false", r#"lanes.paths = "bonded""#, "bad.toml:59:7: trunks.t.lanes.paths: is given, and the trunk has no paths of its own; allowed: its key paths too, or none here"),
+    ("lanes.edge_pacing = false", r#"paths = [{ name = "spread", links = ["core"] }, { name = "two", links = ["core"] }, { name = "two", links = ["last"] }]"#, r#"bad.toml:59:12: trunks.t.paths.spread.name: "spread" is a word for a choice among paths; allowed: another name
+bad.toml:59:65: trunks.t.paths[1].links: are those of another path; allowed: links of its own at one gateway or both
+bad.toml:59:87: trunks.t.paths[2].name: "two" is the name of two paths"#),
+    ("lanes.edge_pacing = false", r#"paths = [{ name = "one", links = [] }, { name = "two", links = ["cor", "near", "core", "radio"] }]
+lanes.paths = ["dsl"]"#, r#"bad.toml:59:1: trunks.t.paths: class voice is to take the path "dsl", which the trunk does not have; allowed: one, two
+bad.toml:59:1: trunks.t.paths: class rest is to take the path "dsl", which the trunk does not have; allowed: one, two
+bad.toml:59:26: trunks.t.paths.one.links: is an empty list; allowed: the links by which the path leaves its gateways
+bad.toml:59:65: trunks.t.paths.two.links[0]: there is no link "cor"; allowed: near, core, far, last, cell, radio
+bad.toml:59:80: trunks.t.paths.two.links[2]: core is the second link at g; allowed: one link at each gateway
+bad.toml:59:88: trunks.t.paths.two.links[3]: radio ends at no gateway of the trunk; allowed: links of g, h"#),
     ("lanes.edge_pacing = false", "lane_socket = { unsent = \"0 B\" }", r#"bad.toml:59:17: trunks.t.lane_socket.unsent: is "0 B"; allowed: 1 B to 1 GiB"#),
     ("lanes.edge_pacing = false", "lanes = { rest = 2 }", r#"bad.toml:59:11: trunks.t.lanes.rest: unknown key; how many lanes a class has is `lanes` in its own table: [[classes]] name = "…", lanes = 4; allowed: congestion_control, edge_pacing, paths"#),
     (r#"name = "rest""#, r#"name = "rest"

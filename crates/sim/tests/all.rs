@@ -10,6 +10,7 @@ mod kernel;
 mod lane_control;
 mod memory;
 mod mobile;
+mod paths;
 mod pcapng;
 mod probe;
 mod proxy;

@@ -49,6 +49,12 @@ impl Endpoint {
         self.sending.sender().map_or(0, |sender| sender.board.sacked())
     }
 
+    /// Bytes that the other end has acknowledged, those behind gaps too (`tcpi_delivered`, in bytes).
+    #[inline]
+    pub fn delivered(&self) -> u64 {
+        self.sending.sender().map_or(0, |sender| sender.delivery.delivered)
+    }
+
     /// Bytes that `write` would take.
     #[inline]
     pub fn send_room(&self) -> u64 {

@@ -3,13 +3,18 @@
 //! Parts are added in the scenario's order, and those of the file that are not enabled are left out by their place, so that what is random
 //! in a part is the same whether others are enabled or not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use trunkline_link::LinkSettings;
+use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::{
     Cell, LinkId, Network, NodeId, ProxyId, ProxyMode, ProxySettings, SourceId, TcpTraffic, TrunkId,
     TrunkSettings, UdpTraffic,
 };
 use trunkline_trunk::{Rule, Transport, TrunkPlan};
+use trunkline_units::Rate;
 
 use super::EngineError;
 use crate::scenario::{self, Family, Load, NodeKind, Scenario};
@@ -23,6 +28,8 @@ pub(super) struct Built {
     pub(super) links: Vec<[LinkId; 2]>,
     pub(super) sources: Vec<SourceId>,
     pub(super) trunks: Vec<TrunkId>,
+    /// A gateway's interface to a link that is one of several paths: a router between the two, by gateway and link.
+    interfaces: BTreeMap<(usize, usize), NodeId>,
 }
 
 pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError> {
@@ -36,11 +43,20 @@ pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError
         nodes.push(id);
         proxies.push(proxy);
     }
-    let mut built =
-        Built { network, nodes, proxies, links: Vec::new(), sources: Vec::new(), trunks: Vec::new() };
-    for link in &scenario.links {
-        built.add_link(link)?;
+    let mut built = Built {
+        network,
+        nodes,
+        proxies,
+        links: Vec::new(),
+        sources: Vec::new(),
+        trunks: Vec::new(),
+        interfaces: BTreeMap::new(),
+    };
+    built.add_interfaces(scenario);
+    for (place, link) in scenario.links.iter().enumerate() {
+        built.add_link(place, link)?;
     }
+    built.join_interfaces(scenario);
     let mut next = 0;
     for traffic in &scenario.traffic {
         (next..traffic.place).for_each(|_| built.network.skip_source());
@@ -111,9 +127,45 @@ fn proxy_settings(proxy: &scenario::Proxy) -> Option<ProxySettings> {
 }
 
 impl Built {
-    fn add_link(&mut self, link: &scenario::Link) -> Result<(), EngineError> {
+    /// Adds the interfaces of gateways to the links that are paths of trunks.
+    fn add_interfaces(&mut self, scenario: &Scenario) {
+        for trunk in &scenario.trunks {
+            let ends = trunk.path_links.iter().flat_map(|links| trunk.gateways.into_iter().zip(*links));
+            for (gateway, link) in ends.filter_map(|(gateway, link)| Some((gateway, link?))) {
+                let name = || format!("{}/{}", scenario.nodes[gateway].name, scenario.links[link].name);
+                let network = &mut self.network;
+                self.interfaces.entry((gateway, link)).or_insert_with(|| network.router(&name()));
+            }
+        }
+    }
+
+    /// Joins each interface to its gateway, without delay.
+    fn join_interfaces(&mut self, scenario: &Scenario) {
+        for (&(gateway, link), &interface) in &self.interfaces {
+            let within = LinkSettings {
+                mtu: scenario.links[link]
+                    .ways
+                    .each_ref()
+                    .map(|way| way.mtu)
+                    .into_iter()
+                    .min()
+                    .unwrap_or(1500),
+                ..LinkSettings::new(Rate::MAX, Duration::ZERO)
+                    .queue(QueueSettings::TailDrop(Limits { segments: u32::MAX, bytes: u64::MAX }))
+            };
+            self.network.connect(self.nodes[gateway], interface, &within, &within);
+        }
+    }
+
+    /// The node at which lanes end that leave a gateway by this link.
+    fn end(&self, gateway: usize, link: Option<usize>) -> NodeId {
+        let interface = link.and_then(|link| self.interfaces.get(&(gateway, link)));
+        interface.copied().unwrap_or(self.nodes[gateway])
+    }
+
+    fn add_link(&mut self, place: usize, link: &scenario::Link) -> Result<(), EngineError> {
         let part = format!("links.{}", link.name);
-        let [a, b] = link.ends.map(|end| self.nodes[end]);
+        let [a, b] = link.ends.map(|end| self.end(end, Some(place)));
         if a == b {
             return Err(misfit(&part, "ends where it begins; allowed: two nodes".to_owned()));
         }
@@ -193,6 +245,11 @@ impl Built {
             socket: trunk.socket,
             // Both directions of each, and as many again that are over.
             flows: (flows * 4).clamp(1 << 12, 1 << 20),
+            path_ends: trunk
+                .path_links
+                .iter()
+                .map(|links| [0, 1].map(|side| self.end(trunk.gateways[side], links[side])))
+                .collect(),
         }
     }
 

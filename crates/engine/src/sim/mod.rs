@@ -333,6 +333,7 @@ mod tests {
                 hosts: vec![Vec::new()],
                 sealed: true,
                 socket: LaneSocket::default(),
+                path_links: Vec::new(),
                 site: SiteTrunks::default(),
             }],
             tunnels: Vec::new(),

@@ -110,6 +110,7 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
         hosts,
         sealed: false,
         socket: LaneSocket::default(),
+        path_links: Vec::new(),
         site: SiteTrunks::default(),
     }
 }

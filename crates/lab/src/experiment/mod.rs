@@ -32,7 +32,7 @@ pub use tcp::{DelayedAckSpec, TcpSpec};
 pub use traffic::{
     AssignmentName, DistributionSpec, LoadOf, LoadSpec, Shape, TimingName, TrafficKind, TrafficSpec,
 };
-pub use trunk::TrunkSpec;
+pub use trunk::{PathSpec, TrunkSpec};
 pub use trunkline_engine::scenario::{End, Family, NodeKind};
 pub use unknown::{Between, Explained, RandomChanges, Unknown};
 

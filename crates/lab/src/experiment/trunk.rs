@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trunkline_engine::scenario::Family;
 use trunkline_engine::site::SiteTrunks;
-use trunkline_schema::{Classes, Encryption, LanesSpec, Transport};
+use trunkline_schema::{Classes, Encryption, LanesSpec, Name, Transport};
 use trunkline_sim::LaneSocket;
 
 use crate::quantity::{Rate, Size};
@@ -40,12 +40,30 @@ pub struct TrunkSpec {
     pub reserved: Option<Rate>,
     /// How the gateways' program uses the sockets of lanes over TCP, on the engine `sim`; as ours does.
     pub lane_socket: Option<LaneSocketSpec>,
+    /// Its paths, 1 to 4; one, over the shortest way between the gateways. `lanes.paths` and `paths` of a class say which of them a class
+    /// takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathSpec>,
     /// What all lanes have.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lanes: LanesSpec,
     /// The classes: "interactive", "split", "single", or a list.
     #[serde(default)]
     pub classes: Classes,
+}
+
+/// A path of a trunk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PathSpec {
+    /// Its name.
+    pub name: Name,
+    /// The links by which its lanes leave the gateways: one that ends at both, or one at either or each. A gateway without one sends by
+    /// the shortest way.
+    pub links: Vec<String>,
+    /// Whether flows take it only while no other path works.
+    #[serde(default)]
+    pub backup: bool,
 }
 
 /// Another program's use of a lane's socket. The programs of the papers wrote into one as it is by default.

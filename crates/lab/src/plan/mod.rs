@@ -8,6 +8,7 @@ mod graph;
 mod keys;
 mod link;
 mod names;
+mod paths;
 mod proxy;
 mod resolve;
 mod sweep;

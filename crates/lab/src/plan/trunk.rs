@@ -11,6 +11,7 @@ use trunkline_trunk::{CongestionControl, LaneGroup, Transport, TrunkPlan};
 use super::check::Check;
 use super::context::Context;
 use super::keys;
+use super::paths::on_paths;
 use super::way::queue_key;
 use crate::experiment::{NodeKind, TrunkSpec};
 
@@ -94,6 +95,7 @@ fn tunnel(
         ("encryption", spec.encryption.is_some()),
         ("reserved", spec.reserved.is_some()),
         ("lane_socket", spec.lane_socket.is_some()),
+        ("paths", !spec.paths.is_empty()),
         ("lanes", spec.lanes != LanesSpec::default()),
         ("classes", spec.classes != Classes::default()),
     ];
@@ -122,12 +124,16 @@ fn trunk(
         at.key("lane_socket").key("unsent").refuse("1 B to 1 GiB");
     }
     let (plan, hosts) = plan(context, at, spec);
-    let is_right = at.mistakes() == before;
     let gateways = [near?, far?];
+    let (plan, path_links) = on_paths(context, at, spec, gateways, &plan);
+    let is_right = at.mistakes() == before;
     let sites = places(context, at, spec, gateways)?;
     let tcp = tcp?;
     let nodes = sites.each_ref().map(|site| site.iter().map(|node| NodeId::nth(*node)).collect());
-    let settings = TrunkSettings::new(nodes, plan.clone(), (*tcp).clone());
+    let settings = TrunkSettings {
+        path_ends: vec![gateways.map(NodeId::nth); path_links.len()],
+        ..TrunkSettings::new(nodes, plan.clone(), (*tcp).clone())
+    };
     if !is_right {
         return None;
     }
@@ -142,6 +148,7 @@ fn trunk(
         family: context.family(spec.family),
         tcp,
         plan,
+        path_links,
         hosts,
         site: spec.site(),
         sealed: spec.encryption != Some(Encryption::None),
@@ -234,7 +241,7 @@ fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> (TrunkPlan, Vec
         retransmission_filter: true,
         max_lanes: TrunkPlan::MAX_LANES as u8,
         either_transport: false,
-        paths: false,
+        paths: !spec.paths.is_empty(),
     };
     let mut plan = resolver.plan(at, &spec.lanes, &spec.classes);
     plan.reserved = spec.reserved.map(|rate| check_reserved(&at.key("reserved"), rate, &plan));

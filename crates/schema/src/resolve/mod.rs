@@ -80,7 +80,9 @@ impl Resolver<'_> {
             check_paths(&at, spec, &class.paths, groups[group].transport);
             let filters_retransmissions = class.filters_retransmissions && groups[group].is_reliable();
             // What other lanes than those that go by their path make of the word is one lane.
-            let replicates = spec.replicate == Some(true) && groups[group].lanes > 1;
+            let replicates = spec.replicate == Some(true)
+                && groups[group].lanes > 1
+                && class.paths != PathPolicy::Duplicate;
             ClassSettings { group, admission: overs[place], filters_retransmissions, replicates, ..class }
         });
         let settings: Vec<_> = settings.collect();
@@ -178,7 +180,7 @@ impl Resolver<'_> {
     fn paths(&self, at: &At<'_>, given: Option<&OneOrMany<Name>>) -> PathPolicy {
         let Some(OneOrMany(words)) = given else { return PathPolicy::default() };
         if !self.paths {
-            at.report("is given, and there is one path here", "no paths");
+            at.report("is given, and the trunk has no paths of its own", "its key paths too, or none here");
         }
         let policy = |word: &Name| PathPolicy::WORDS.into_iter().find(|(known, _)| *known == word.0);
         if let [word] = &words[..]
@@ -218,7 +220,8 @@ fn check_paths(at: &At<'_>, spec: &ClassSpec, paths: &PathPolicy, transport: Tra
             "other paths, or transport = \"tcp\"",
         );
     }
-    if spec.replicate == Some(true) {
+    // That of all classes, all packets twice, includes what the class asks for.
+    if spec.replicate == Some(true) && spec.paths.is_some() {
         at.key("replicate").report(
             format!("is true, and the class's paths are \"{paths}\""),
             "false, or other paths: these say which packets are sent twice",

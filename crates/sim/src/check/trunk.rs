@@ -27,6 +27,13 @@ impl TrunkSettings {
             &carriers,
             "groups with the same lanes, transport and delivery in both directions",
         )?;
+        let paths = self.plans.each_ref().map(TrunkPlan::path_count);
+        ensure(paths[0] == paths[1], "plans", paths, "as many paths in one direction as in the other")?;
+        let fewer = paths[0] == 1 || lanes[0] < TrunkPlan::MAX_LANES;
+        ensure(fewer, "plans", lanes, "up to 31 lanes over several paths")?;
+        let ends = self.path_ends.len();
+        let have_ends = ends == paths[0] || ends == 0 && paths[0] == 1;
+        ensure(have_ends, "path_ends", ends, "two nodes for each of several paths")?;
         tcp("tcp[0]", &self.tcp[0])?;
         tcp("tcp[1]", &self.tcp[1])?;
         ensure((1..=1 << 24).contains(&self.flows), "flows", self.flows, "1 to 16777216")

@@ -17,12 +17,15 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, TcpFlags, Version, protocol};
 use trunkline_tcp::CongestionAlgorithm;
+use trunkline_trunk::bonding::{Resequencer, Turn};
 use trunkline_trunk::frame::FrameHead;
+use trunkline_trunk::path::{LaneSign, PathNews, PathWatch};
 use trunkline_trunk::{
-    ClassId, ClassSettings, LaneEdge, LaneId, Offered, PacketStore, PathMode, Paths, PeerId, Receiver,
+    ClassId, ClassSettings, Label, LaneEdge, LaneId, Offered, PacketStore, PathMode, Paths, PeerId, Receiver,
     Transmitter, Transport, TrunkPlan,
 };
 
+use crate::agenda::Kind;
 use crate::node::NodeSet;
 use crate::state::{NetworkState, flags_of};
 use crate::{NodeId, Packet};
@@ -43,6 +46,12 @@ pub(crate) struct Half {
     site: NodeSet,
     transmitter: Transmitter<Packet>,
     paths: Paths,
+    /// Over those to the other side, where there are several.
+    watch: PathWatch,
+    /// Lanes that are up, a bit each; known where there are several paths.
+    up: u32,
+    /// Packets that came over bonded paths, and wait for those before them.
+    ordered: Resequencer<Packet>,
     /// What is random on this side follows from it.
     seed: u64,
     receiver: Receiver,
@@ -133,6 +142,9 @@ impl Trunks {
             paths.configure(&settings.plans[side]);
             self.halves.push(Half {
                 paths,
+                watch: PathWatch::new(settings.plans[side].path_count()),
+                up: 0,
+                ordered: Resequencer::default(),
                 node,
                 site: settings.sites[side].iter().copied().collect(),
                 transmitter: Transmitter::new(
@@ -156,6 +168,15 @@ impl Trunks {
         self.halves.chunks_exact(2).map(|halves| [halves[0].node, halves[1].node])
     }
 
+    /// The ends of each path of each trunk, and the number of the trunk.
+    pub(crate) fn path_ends(&self) -> impl Iterator<Item = (usize, [NodeId; 2])> {
+        let ends = self.ends().zip(&self.settings).enumerate();
+        ends.flat_map(|(number, (gateways, settings))| {
+            let given = settings.path_ends.iter().copied();
+            given.chain(settings.path_ends.is_empty().then_some(gateways)).map(move |ends| (number, ends))
+        })
+    }
+
     /// Whether the lanes of one are over IPv6.
     pub(crate) fn have_ipv6(&self) -> bool {
         self.versions.contains(&Version::V6)
@@ -163,15 +184,13 @@ impl Trunks {
 
     /// Opens the lanes of trunks that were added.
     pub(crate) fn begin(&mut self, net: &mut NetworkState) {
-        while let Some(settings) = self.settings.get_mut(self.opened) {
+        while let Some(settings) = self.settings.get(self.opened) {
             let near = self.opened as u32 * 2;
-            let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
+            let gateways = [near, other(near)].map(|half| self.halves[half as usize].node);
             let version = self.versions[self.opened];
-            for (side, tcp) in settings.tcp.iter_mut().enumerate() {
-                *tcp = net.tcp_over(version, (nodes[side], nodes[1 - side]), tcp);
-            }
             let lanes = settings.plans[0].lane_count() as u8;
             for lane in (0..lanes).map(LaneId) {
+                let nodes = settings.ends(lane, gateways);
                 if settings.transport(lane) == Transport::Tcp {
                     let dscp = settings.dscp(lane);
                     let ends = tcp_lane::open(net, (nodes, near), (version, lane, dscp), &settings.tcp);
@@ -188,6 +207,9 @@ impl Trunks {
                         self.halves[near as usize + side].lanes.push(Carrier::Quic(Box::new(end)));
                     }
                 }
+            }
+            for half in [near, other(near)] {
+                self.await_paths(net, half);
             }
             self.opened += 1;
         }
@@ -256,9 +278,14 @@ impl Trunks {
         if is_dead {
             return self.reopen(net, half, lane);
         }
-        if !own.paths.take_changed() {
+        let has_changed = own.paths.take_changed();
+        if !own.watch.is_empty() {
+            self.handle_served(net, half, lane);
+        }
+        if !has_changed {
             return;
         }
+        let own = &mut self.halves[half as usize];
         for (lane, carrier) in (0..).map(LaneId).zip(&mut own.lanes) {
             let grant = own.paths.grant(lane);
             match carrier {
@@ -279,10 +306,10 @@ impl Trunks {
             let own = &mut self.halves[half as usize];
             for frame in frames.drain(..) {
                 let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) else { break };
-                if let Some((packet, number)) = tcp.handle_frame(net.now, frame, &mut own.paths)
-                    && number.is_none_or(|number| own.receiver.handle_number(number))
-                {
-                    own.pass_on(net, packet);
+                let Some(packet) = tcp.handle_frame(net.now, frame, &mut own.paths) else { continue };
+                match tcp.take_label() {
+                    None => own.pass_on(net, packet),
+                    Some(label) => own.handle_labelled(net, packet, label),
                 }
             }
             if let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) {
@@ -304,15 +331,18 @@ impl Trunks {
     /// Opens a lane again, at both ends. What was in it is lost.
     fn reopen(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
         let near = half & !1;
-        let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
+        let gateways = [near, other(near)].map(|half| self.halves[half as usize].node);
         let settings = &self.settings[near as usize / 2];
         let version = self.versions[near as usize / 2];
+        let nodes = settings.ends(lane, gateways);
         let Ok([first, second]) = self.halves.get_disjoint_mut([near as usize, other(near) as usize]) else {
             return;
         };
         for half in [&mut *first, &mut *second] {
             half.transmitter.handle_lane_lost(lane);
             half.paths.remove_lane(lane);
+            half.up &= !(1 << lane.0);
+            half.watch.handle_lanes_changed();
         }
         let carriers = (first.lanes.get_mut(lane.index()), second.lanes.get_mut(lane.index()));
         match carriers {
@@ -359,14 +389,48 @@ impl Trunks {
         self.serve(net, half, LaneId(lane as u8));
     }
 
-    /// What a lane waited for has come: the end of a ceiling, or a timer of a connection.
+    /// What a lane waited for has come: the end of a ceiling, or a timer of a connection. Or a look at the paths of a trunk is due.
     pub(crate) fn run_timer(&mut self, net: &mut NetworkState, index: u32) {
         let (half, lane) = (index / TrunkPlan::MAX_LANES as u32, index % TrunkPlan::MAX_LANES as u32);
         let own = &mut self.halves[half as usize];
+        if lane == u32::from(TrunkSettings::PATHS.0) && !own.watch.is_empty() {
+            return self.run_paths(net, half);
+        }
         if let Some(Carrier::Quic(quic)) = own.lanes.get_mut(lane as usize) {
             quic.handle_timeout(net.now);
         }
         self.serve(net, half, LaneId(lane as u8));
+    }
+
+    /// A lane of one of several paths was served.
+    #[cold]
+    fn handle_served(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
+        let own = &mut self.halves[half as usize];
+        own.watch.handle_served(net.now);
+        own.note_up(net, lane);
+        self.await_paths(net, half);
+    }
+
+    /// Has [`Trunks::run_paths`] called when it is due.
+    fn await_paths(&self, net: &mut NetworkState, half: u32) {
+        let own = &self.halves[half as usize];
+        let first = own.watch.poll_timeout().into_iter().chain(own.ordered.poll_timeout()).min();
+        if let Some(at) = first {
+            net.agenda.set(Kind::Gateway, timer(half, TrunkSettings::PATHS), at.max(net.now));
+        }
+    }
+
+    /// A look at the paths of a trunk is due, or packets have waited long enough for one that is missing.
+    #[cold]
+    fn run_paths(&mut self, net: &mut NetworkState, half: u32) {
+        let own = &mut self.halves[half as usize];
+        own.ordered.handle_timeout(net.now);
+        own.pass_on_ordered(net);
+        let moved = own.look_at_paths(net);
+        for lane in LaneId::of_set(moved) {
+            self.serve(net, half, lane);
+        }
+        self.await_paths(net, half);
     }
 
     /// One side of a trunk, and what it says of itself.
@@ -439,7 +503,74 @@ impl Trunks {
 }
 
 impl Half {
+    /// A packet with a label has come out of a lane.
+    #[cold]
+    fn handle_labelled(&mut self, net: &mut NetworkState, packet: Packet, label: Label) {
+        match label {
+            Label::Number(number) => {
+                if self.receiver.handle_number(number) {
+                    self.pass_on(net, packet);
+                }
+            }
+            Label::Order(order) => {
+                match self.ordered.handle(net.now, order) {
+                    Turn::Now => self.pass_on(net, packet),
+                    Turn::Early => {
+                        let bytes = packet.length() as usize;
+                        self.ordered.hold(net.now, order, packet, bytes);
+                    }
+                }
+                self.pass_on_ordered(net);
+            }
+        }
+    }
+
+    /// The packets whose turn it is go to the site.
+    fn pass_on_ordered(&mut self, net: &mut NetworkState) {
+        while let Some(packet) = self.ordered.poll() {
+            self.pass_on(net, packet);
+        }
+    }
+
+    /// What a lane says of its path; nothing while it is not up.
+    fn sign(&mut self, net: &NetworkState, lane: LaneId) -> Option<LaneSign> {
+        match self.lanes.get_mut(lane.index())? {
+            Carrier::Tcp(tcp) => tcp.sign(net),
+            Carrier::Quic(quic) => quic.sign(net.now),
+        }
+    }
+
+    /// A lane may have come up.
+    fn note_up(&mut self, net: &NetworkState, lane: LaneId) {
+        let bit = 1 << lane.0;
+        if self.up & bit == 0 && self.sign(net, lane).is_some() {
+            self.up |= bit;
+            self.watch.handle_lanes_changed();
+        }
+    }
+
+    /// Looks at the paths, if that is due. Returns the lanes for which packets wait now that came from others, a bit each.
+    fn look_at_paths(&mut self, net: &NetworkState) -> u32 {
+        if !self.watch.begin(net.now) {
+            return 0;
+        }
+        for path in 0..self.watch.len() {
+            let lanes = (0..self.lanes.len() as u8).map(LaneId);
+            let on_path = |lane: &LaneId| usize::from(self.transmitter.plan().path_of(*lane).0) == path;
+            let lanes: Vec<LaneId> = lanes.filter(on_path).collect();
+            let signs: Vec<LaneSign> = lanes.into_iter().filter_map(|lane| self.sign(net, lane)).collect();
+            let capacity = self.paths.capacity(path as u8);
+            if self.watch.look(net.now, path, &signs, capacity) == Some(PathNews::Silent) {
+                self.transmitter.handle_path_silent(path as u8);
+            }
+        }
+        let moved = self.watch.update(net.now, self.up, &mut self.transmitter, &mut self.paths, drop);
+        while self.paths.poll_handover().is_some() {}
+        moved
+    }
+
     /// A packet that came out of the trunk goes to the site.
+    #[inline]
     fn pass_on(&mut self, net: &mut NetworkState, packet: Packet) {
         let head = FrameHead { packet_len: packet.length() as usize, offload: Offload::None };
         let Ok((headers, _)) = self.receiver.handle_frame(&head, packet.header()) else { return };

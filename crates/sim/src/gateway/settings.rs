@@ -23,6 +23,9 @@ pub struct TrunkSettings {
     pub socket: LaneSocket,
     /// Flows that each side remembers.
     pub flows: usize,
+    /// Of plans with several paths: the nodes at which the lanes of each path end. Each is the gateway or a router beside it: an
+    /// interface of the gateway, by whose link they leave.
+    pub path_ends: Vec<[NodeId; 2]>,
 }
 
 /// How a gateway's program uses the sockets of its lanes over TCP. By default as our gateway does.
@@ -35,6 +38,9 @@ pub struct LaneSocket {
 }
 
 impl TrunkSettings {
+    /// In the place of the last lane, which a trunk with several paths does not have here: their timer.
+    pub(super) const PATHS: LaneId = LaneId(TrunkPlan::MAX_LANES as u8 - 1);
+
     /// A trunk with the same TCP and plan on both sides, not sealed. With a plan whose groups are as
     /// [`LaneGroup::new`](trunkline_trunk::LaneGroup::new) makes them, it is what the founding papers describe, but for the
     /// retransmission filter, which the plan's classes may switch off.
@@ -47,12 +53,19 @@ impl TrunkSettings {
             sealed: false,
             socket: LaneSocket::default(),
             flows: 1 << 12,
+            path_ends: Vec::new(),
         }
     }
 
     /// What a lane is, in both directions.
     pub(super) fn transport(&self, lane: LaneId) -> Transport {
         self.plans[0].group_of(lane).0.transport
+    }
+
+    /// Where a lane ends, if the gateways of the trunk are these.
+    pub(super) fn ends(&self, lane: LaneId, gateways: [NodeId; 2]) -> [NodeId; 2] {
+        let path = self.plans[0].path_of(lane).0;
+        self.path_ends.get(usize::from(path)).copied().unwrap_or(gateways)
     }
 
     /// DSCP of the packets of a lane in each direction.

@@ -8,8 +8,8 @@ use trunkline_trunk::compress::{
     CompressError, Compression, Compressor, CompressorStats, Decompressor, MAX_FIELDS, MAX_FRAMED,
     MAX_HEADER, Single,
 };
-use trunkline_trunk::frame::{Frame, FrameHead, NUMBER_BYTES, REPORT_BYTES};
-use trunkline_trunk::{ArrivalReport, SequenceNumber};
+use trunkline_trunk::frame::{Frame, FrameHead, NUMBER_BYTES, ORDER_BYTES, REPORT_BYTES};
+use trunkline_trunk::{ArrivalReport, Label};
 
 use crate::Packet;
 
@@ -26,7 +26,7 @@ pub(crate) enum Framed {
         head: Option<Box<([u8; MAX_FRAMED], u8, u8)>>,
     },
     Report(ArrivalReport),
-    Number(SequenceNumber),
+    Label(Label),
 }
 
 /// What a frame holds.
@@ -34,7 +34,7 @@ pub(crate) enum Framed {
 pub(crate) enum Content {
     Packet(Packet),
     Report(ArrivalReport),
-    Number(SequenceNumber),
+    Label(Label),
 }
 
 /// The sending end of a lane's stream.
@@ -97,10 +97,14 @@ impl Stream {
         self.frames.push_back((self.position, Framed::Packet { packet, head }));
     }
 
-    /// Adds the number of the next packet.
-    pub(crate) fn push_number(&mut self, number: SequenceNumber) {
-        self.position += NUMBER_BYTES as u64;
-        self.frames.push_back((self.position, Framed::Number(number)));
+    /// Adds the label of the next packet.
+    pub(crate) fn push_label(&mut self, label: Label) {
+        let bytes = match label {
+            Label::Number(_) => NUMBER_BYTES,
+            Label::Order(_) => ORDER_BYTES,
+        };
+        self.position += bytes as u64;
+        self.frames.push_back((self.position, Framed::Label(label)));
     }
 
     /// Adds a report, in a record of its own.
@@ -150,7 +154,7 @@ pub(crate) fn restore(framed: Framed, decompressor: &mut Decompressor) -> Result
             restore_packet(packet, &head, decompressor).map(Content::Packet)
         }
         Framed::Report(report) => Ok(Content::Report(report)),
-        Framed::Number(number) => Ok(Content::Number(number)),
+        Framed::Label(label) => Ok(Content::Label(label)),
     }
 }
 

@@ -12,10 +12,10 @@ use trunkline_packet::Version;
 use trunkline_tcp::{Endpoint, Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::datagram::Rest;
-use trunkline_trunk::path::Grant;
+use trunkline_trunk::path::{Grant, LaneSign};
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, Label, LaneConnection, LaneEdge, LaneId, LanePump,
-    LaneSnapshot, PathMode, Paths, Reporting, SequenceNumber, Served, Stalling, Transmitter,
+    LaneSnapshot, PathMode, Paths, Reporting, Served, Stalling, Transmitter,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -37,13 +37,15 @@ pub(super) fn open(
     tcp: &[Arc<Settings>; 2],
 ) -> [ConnectionId; 2] {
     let role = |half| Role::Lane { gateway: half, lane: u32::from(lane.0) };
+    let over = |side: usize| net.tcp_over(version, (nodes[side], nodes[1 - side]), &tcp[side]);
+    let settings = [over(0), over(1)];
     net.open(&Opening {
         client: nodes[0],
         server: nodes[1],
         port: PORT + u16::from(lane.0),
         version,
         dscp,
-        settings: [&tcp[0], &tcp[1]],
+        settings: settings.each_ref(),
         roles: [role(near), role(super::other(near))],
     })
 }
@@ -55,11 +57,13 @@ pub(super) struct TcpLane {
     pump: LanePump,
     pub(super) sending: Sending,
     decompressor: Decompressor,
-    /// The number of the next packet.
-    number: Option<SequenceNumber>,
+    /// The label of the next packet.
+    label: Option<Label>,
     reporting: Reporting,
     /// Bytes and packets that have arrived.
     arrived: (u64, u64),
+    /// Bytes that were acknowledged at the last look, and when there were more than before.
+    heard: (u64, Instant),
     past: Past,
 }
 
@@ -138,10 +142,7 @@ impl LaneConnection for Connection<'_> {
     }
 
     fn announce(&mut self, label: Label) -> Result<(), Infallible> {
-        match label {
-            Label::Number(number) => self.sending.stream.push_number(number),
-            Label::Order(_) => unreachable!("there is one path between the gateways of a simulation"),
-        }
+        self.sending.stream.push_label(label);
         Ok(())
     }
 
@@ -218,9 +219,10 @@ impl TcpLane {
             pump,
             sending: Sending { end, stream, taken: 0, report: None, frames: 0 },
             decompressor: Decompressor::new(),
-            number: None,
+            label: None,
             reporting: Reporting::default(),
             arrived: (0, 0),
+            heard: (0, Instant::ZERO),
             past: Past::default(),
         }
     }
@@ -257,29 +259,30 @@ impl TcpLane {
         if there > 0 { endpoint.read(there) } else { 0 }
     }
 
-    /// A frame is complete: its packet, if it has one, and its number.
-    pub(super) fn handle_frame(
-        &mut self,
-        now: Instant,
-        framed: Framed,
-        paths: &mut Paths,
-    ) -> Option<(Packet, Option<SequenceNumber>)> {
+    /// A frame is complete: its packet, if it has one, which [`TcpLane::take_label`] belongs to.
+    pub(super) fn handle_frame(&mut self, now: Instant, framed: Framed, paths: &mut Paths) -> Option<Packet> {
         let restored = restore(framed, &mut self.decompressor);
         debug_assert!(restored.is_ok(), "both ends of a lane are ours: {restored:?}");
         match restored.ok()? {
             Content::Packet(packet) => {
                 self.arrived.1 += 1;
-                Some((packet, self.number.take()))
+                Some(packet)
             }
             Content::Report(report) => {
                 self.pump.handle_report(now, self.lane, paths, report);
                 None
             }
-            Content::Number(number) => {
-                self.number = Some(number);
+            Content::Label(label) => {
+                self.label = Some(label);
                 None
             }
         }
+    }
+
+    /// The label of the packet of the last frame, if it has one.
+    #[inline]
+    pub(super) fn take_label(&mut self) -> Option<Label> {
+        if self.label.is_some() { self.label.take() } else { None }
     }
 
     /// All frames of what the endpoint has got are handled.
@@ -319,6 +322,19 @@ impl TcpLane {
         if let Served::Held(until) = served {
             net.agenda.set(Kind::Gateway, timer(half, lane), until.max(now));
         }
+    }
+
+    /// What it says of its path; nothing while it is being opened.
+    pub(super) fn sign(&mut self, net: &NetworkState) -> Option<LaneSign> {
+        let endpoint = &net.connections[self.end().0 as usize].endpoint;
+        if endpoint.state() != State::Established {
+            return None;
+        }
+        if endpoint.delivered() != self.heard.0 {
+            self.heard = (endpoint.delivered(), net.now);
+        }
+        let outstanding = endpoint.unacknowledged() > 0;
+        Some(LaneSign { outstanding, heard: self.heard.1, srtt: endpoint.srtt() })
     }
 
     /// Whether its connection is to end: it holds data, and has delivered none for long.

@@ -4,9 +4,9 @@ use trunkline_packet::Version;
 use trunkline_units::check;
 
 use super::{Network, Source};
-use crate::SettingsError;
 use crate::node::{NO_ROUTE, NodeKind};
 use crate::packet::MIN_MTU_IPV6;
+use crate::{NodeId, SettingsError};
 
 impl Network {
     /// Finds the path with the fewest links between all nodes; of equal ones, the path by the link that was added first.
@@ -23,6 +23,15 @@ impl Network {
         }
     }
 
+    /// The nodes that packets from one node to another come to, the last included, as far as there is a way.
+    fn way(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = NodeId> {
+        let next = move |at: &NodeId| {
+            let link = self.net.nodes[at.index()].routes.get(to.index()).copied()?;
+            self.net.links.get(link as usize).filter(|_| *at != to).map(|link| link.to)
+        };
+        std::iter::successors(Some(from), next).skip(1).take(self.net.nodes.len())
+    }
+
     /// Checks that the packets of every source, their answers, and every trunk have a route, and that links take what IPv6 needs where
     /// something sends it. Routes that were set by hand may lead elsewhere.
     pub fn check(&mut self) -> Result<(), SettingsError> {
@@ -37,13 +46,23 @@ impl Network {
             };
             ways.into_iter().map(move |way| (format!("source {number}"), way))
         });
-        let trunks = self.trunks.ends().enumerate().flat_map(|(number, [near, far])| {
+        let trunks = self.trunks.path_ends().flat_map(|(number, [near, far])| {
             [(near, far), (far, near)].map(|way| (format!("trunk {number}"), way))
         });
         for (place, (from, to)) in sources.chain(trunks) {
             if self.net.nodes[from.index()].routes[to.index()] == NO_ROUTE {
                 let problem = "has no way to where it sends; allowed: nodes that links join";
                 return Err(SettingsError::Node { place, node: from, problem });
+            }
+        }
+        for (number, [near, far]) in self.trunks.path_ends() {
+            let gateways = self.trunks.ends().nth(number).unwrap_or([near, far]);
+            for (from, to) in [(near, far), (far, near)] {
+                if let Some(node) = self.way(from, to).find(|node| *node != to && gateways.contains(node)) {
+                    let place = format!("trunk {number}");
+                    let problem = "is on the way between the ends of a path of its own trunk; allowed: paths that leave it by their own links";
+                    return Err(SettingsError::Node { place, node, problem });
+                }
             }
         }
         if self.sources.iter().any(|source| source.version() == Version::V6) || self.trunks.have_ipv6() {

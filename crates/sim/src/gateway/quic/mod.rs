@@ -24,7 +24,7 @@ use trunkline_packet::{Headers, Offload, Version, protocol};
 use trunkline_tcp::Settings;
 use trunkline_trunk::datagram::{DatagramError, Packer, Piece, Reassembler, Rest};
 use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD};
-use trunkline_trunk::path::Grant;
+use trunkline_trunk::path::{Grant, LaneSign};
 use trunkline_trunk::streams::{Deframer, Framing, MAX_STREAMS, StreamError};
 use trunkline_trunk::{
     CongestionControl, CongestionControlCause, Delivery, HandedOver, LaneConnection, LaneControl, LaneEdge,
@@ -111,6 +111,8 @@ pub(super) struct QuicLane {
     receiving: Receiving,
     /// Its connection follows one that has ended, and has heard nothing yet: in the place of a handshake that is in progress.
     is_opening: bool,
+    /// Packets that were acknowledged at the last look, and when there were more than before.
+    heard: (u64, Instant),
     past: Past,
 }
 
@@ -249,6 +251,7 @@ impl QuicLane {
                     ),
                 },
                 is_opening: false,
+                heard: (0, Instant::ZERO),
                 past: Past::default(),
             };
             let (pump, mut serving) = new.parts(net);
@@ -364,6 +367,21 @@ impl QuicLane {
             _ => {}
         }
         keys.iter().filter_map(|key| far.sending.carried.remove(key)).map(|(_, packet)| packet).collect()
+    }
+
+    /// What it says of its path; nothing while it is being opened.
+    pub(super) fn sign(&mut self, now: Instant) -> Option<LaneSign> {
+        if self.is_opening {
+            return None;
+        }
+        let connection = &self.sending.connection;
+        let in_flight = connection.in_flight.0;
+        let acked = connection.stats.sent - connection.stats.lost - u64::from(in_flight);
+        if acked != self.heard.0 {
+            self.heard = (acked, now);
+        }
+        let srtt = Some(connection.rtt.smoothed());
+        Some(LaneSign { outstanding: in_flight > 0, heard: self.heard.1, srtt })
     }
 
     /// A timer of the lane has run out.
