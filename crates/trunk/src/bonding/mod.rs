@@ -8,6 +8,7 @@
 //! docs/models/bonding.md has the rule and what it assumes.
 
 mod bond;
+mod bonded_lane;
 mod resequencer;
 
 pub(crate) use bond::Bond;

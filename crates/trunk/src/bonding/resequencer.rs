@@ -1,6 +1,7 @@
 //! The far end of bonded paths: packets in the order in which they left.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 use trunkline_units::Instant;
@@ -41,6 +42,7 @@ pub struct Resequencer<P> {
     deadlines: BTreeSet<(Instant, u32, u16)>,
     /// Packets whose turn it is.
     ready: VecDeque<P>,
+    wait: Wait,
     held_bytes: usize,
     stats: ResequencerStats,
 }
@@ -69,12 +71,66 @@ struct Held<P> {
     since: Instant,
 }
 
+/// How long packets wait for those before them. Lanes repair losses, so that a packet which does not come was on a lane that has ended or
+/// stands still. One that comes after its time shows that a lane needs longer, as a path with a long round trip does to repair a loss.
+#[derive(Debug, Default)]
+struct Wait {
+    /// The longest that packets have needed beyond [`Wait::LEAST`], and when that was.
+    needed: Option<(Duration, Instant)>,
+    /// The last times that the wait was given up.
+    given_up: VecDeque<GivenUp>,
+}
+
+#[derive(Debug)]
+struct GivenUp {
+    space: u32,
+    bucket: u16,
+    /// The missing packets, by count.
+    missing: Range<u64>,
+    /// Since when the first one behind them waited.
+    since: Instant,
+}
+
+impl Wait {
+    const LEAST: Duration = Duration::from_millis(200);
+    const MOST: Duration = Duration::from_millis(600);
+    /// What a packet needed, and this part of it more, is waited for, for so long.
+    const MARGIN: f64 = 0.25;
+    const MEMORY: Duration = Duration::from_secs(60);
+    /// Given up waits that are remembered.
+    const MAX_GIVEN_UP: usize = 64;
+
+    fn now(&self, now: Instant) -> Duration {
+        let needed = self.needed.filter(|(_, at)| now.saturating_since(*at) < Self::MEMORY);
+        needed.map_or(Self::LEAST, |(needed, _)| needed)
+    }
+
+    fn handle_given_up(&mut self, given_up: GivenUp) {
+        if self.given_up.len() == Self::MAX_GIVEN_UP {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(given_up);
+    }
+
+    /// A packet has come after its turn.
+    fn handle_late(&mut self, now: Instant, space: u32, bucket: u16, count: u64) {
+        let is_this =
+            |one: &&GivenUp| one.space == space && one.bucket == bucket && one.missing.contains(&count);
+        let Some(one) = self.given_up.iter().rev().find(is_this) else { return };
+        let needed = now.saturating_since(one.since).mul_f64(1.0 + Self::MARGIN);
+        if needed <= Self::MOST {
+            self.needed = Some((needed.max(self.now(now)), now));
+        }
+    }
+}
+
 impl<P> Default for Resequencer<P> {
     fn default() -> Self {
         Resequencer {
             spaces: Vec::new(),
             deadlines: BTreeSet::new(),
             ready: VecDeque::new(),
+            wait: Wait::default(),
             held_bytes: 0,
             stats: ResequencerStats::default(),
         }
@@ -82,9 +138,6 @@ impl<P> Default for Resequencer<P> {
 }
 
 impl<P> Resequencer<P> {
-    /// A packet waits so long for one before it. Lanes repair losses, so that one which does not come by then was on a lane that has
-    /// ended or stands still.
-    pub const WAIT: Duration = Duration::from_millis(200);
     /// What waits of one peer has at most so many bytes: those of 300 Mbit/s in 200 ms.
     pub const MAX_BYTES: usize = 8 << 20;
     /// What a packet costs beside its bytes, about.
@@ -113,6 +166,7 @@ impl<P> Resequencer<P> {
         }
         if count < *next {
             self.stats.late += 1;
+            self.wait.handle_late(now, order.space, order.bucket, count);
         } else {
             *next += 1;
             self.release(now, space, order.bucket);
@@ -126,8 +180,9 @@ impl<P> Resequencer<P> {
         let bytes = bytes + Self::OVERHEAD;
         self.held_bytes += bytes;
         self.stats.held += 1;
+        let wait = self.wait.now(now);
         let waiting = self.spaces[space].waiting.entry(order.bucket).or_insert_with(|| {
-            let deadline = now + Self::WAIT;
+            let deadline = now + wait;
             self.deadlines.insert((deadline, order.space, order.bucket));
             Waiting { held: BTreeMap::new(), deadline }
         });
@@ -136,7 +191,7 @@ impl<P> Resequencer<P> {
             self.held_bytes -= same.bytes;
             self.ready.push_back(same.packet);
         }
-        self.set_deadline(space, order.bucket);
+        self.set_deadline(now, space, order.bucket);
         while self.held_bytes > Self::MAX_BYTES && self.give_up(now, space, order.bucket) {}
     }
 
@@ -199,11 +254,14 @@ impl<P> Resequencer<P> {
 
     /// Waits no longer for what is missing before the first packet that waits in a bucket. Whether one did.
     fn give_up(&mut self, now: Instant, space: usize, bucket: u16) -> bool {
-        let Space { next, waiting, .. } = &mut self.spaces[space];
-        let Some((first, _)) = waiting.get(&bucket).and_then(|waiting| waiting.held.first_key_value()) else {
+        let Space { id, next, waiting } = &mut self.spaces[space];
+        let Some((first, held)) = waiting.get(&bucket).and_then(|waiting| waiting.held.first_key_value())
+        else {
             return false;
         };
-        next[usize::from(bucket)] = *first;
+        let next = &mut next[usize::from(bucket)];
+        self.wait.handle_given_up(GivenUp { space: *id, bucket, missing: *next..*first, since: held.since });
+        *next = *first;
         self.stats.given_up += 1;
         self.release(now, space, bucket);
         true
@@ -220,14 +278,15 @@ impl<P> Resequencer<P> {
             self.stats.waited_us += now.saturating_since(since).as_micros() as u64;
             self.ready.push_back(packet);
         }
-        self.set_deadline(space, bucket);
+        self.set_deadline(now, space, bucket);
     }
 
     /// Has the wait in a bucket end in time for the first packet that waits.
-    fn set_deadline(&mut self, space: usize, bucket: u16) {
+    fn set_deadline(&mut self, now: Instant, space: usize, bucket: u16) {
+        let wait = self.wait.now(now);
         let Space { id, waiting, .. } = &mut self.spaces[space];
         let Some(Waiting { held, deadline }) = waiting.get_mut(&bucket) else { return };
-        let wanted = held.first_key_value().map(|(_, first)| first.since + Self::WAIT);
+        let wanted = held.first_key_value().map(|(_, first)| first.since + wait);
         if wanted == Some(*deadline) {
             return;
         }
@@ -292,6 +351,26 @@ mod tests {
         assert_eq!(arrive(&mut it, at(220), order(7, 1), 100), [1], "late");
         assert_eq!(arrive(&mut it, at(230), order(7, 3), 100), [3, 4]);
         assert_eq!((it.stats().late, it.stats().given_up), (1, 1));
+    }
+
+    #[test]
+    fn a_packet_that_came_too_late_has_the_next_ones_waited_for_longer_for_a_minute() {
+        let mut it = Resequencer::default();
+        let mut gap = |from: u64, number: u32, comes_after: Option<u64>| {
+            assert_eq!(arrive(&mut it, at(from), order(7, number + 1), 100), [0; 0]);
+            let waited = it.poll_timeout().map(|end| end.saturating_since(at(from)).as_millis());
+            it.handle_timeout(at(from + 1000));
+            assert_eq!(it.poll(), Some(number + 1));
+            if let Some(ms) = comes_after {
+                assert_eq!(arrive(&mut it, at(from + ms), order(7, number), 100), [number]);
+            }
+            waited
+        };
+        assert_eq!(gap(0, 0, None), Some(200), "it never comes");
+        assert_eq!(gap(2_000, 2, Some(240)), Some(200));
+        assert_eq!(gap(4_000, 4, Some(5_000)), Some(300), "a quarter more");
+        assert_eq!(gap(10_000, 6, None), Some(300), "one that is later by seconds was on a path that failed");
+        assert_eq!(gap(63_000, 8, None), Some(200));
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl<P: Packet> Transmitter<P> {
                 let open = of_class.placement.target();
                 for edge_queue in &mut self.edge_queues[own] {
                     if let Some(bond) = &mut edge_queue.bond {
-                        bond.handle_paths(open, up);
+                        bond.handle_paths(open, paths, up);
                     }
                     moved |= if edge_queue.queue.is_empty() { 0 } else { edge_queue.lanes() };
                 }
