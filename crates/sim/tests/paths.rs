@@ -103,10 +103,10 @@ impl Lines {
         (self.received(bulk) - before) as f64 * 8e-6 / 6.0
     }
 
-    /// Loses everything on both ways of a line from now on.
-    fn cut(&mut self, line: usize) {
+    /// Loses this part on both ways of a line from now on.
+    fn lose(&mut self, line: usize, part: f64) {
         let impairments = trunkline_link::Impairments {
-            loss: trunkline_link::Loss::Uniform(1.0),
+            loss: trunkline_link::Loss::Uniform(part),
             ..trunkline_link::Impairments::default()
         };
         for way in self.ways[line] {
@@ -138,7 +138,7 @@ fn a_call_goes_on_over_the_other_line_when_one_is_cut_and_loses_little() {
         let mut lines = Lines::new(policy.clone(), [(20.0, 10), (20.0, 12)]);
         let call = lines.call();
         lines.network.run_for(Duration::from_secs(5));
-        lines.cut(0);
+        lines.lose(0, 1.0);
         lines.network.run_for(Duration::from_secs(5));
         let got = lines.network.datagrams(call).expect("a source of datagrams");
         let lost = got.sent - got.received;
@@ -151,10 +151,28 @@ fn a_call_that_is_duplicated_loses_nothing_when_a_line_is_cut() {
     let mut lines = Lines::new(PathPolicy::Duplicate, [(20.0, 10), (20.0, 12)]);
     let call = lines.call();
     lines.network.run_for(Duration::from_secs(5));
-    lines.cut(0);
+    lines.lose(0, 1.0);
     lines.network.run_for(Duration::from_secs(5));
     let got = lines.network.datagrams(call).expect("a source of datagrams");
     assert_eq!((got.sent, got.received), (800, 800));
+}
+
+#[test]
+fn a_line_that_was_cut_is_used_again_when_it_is_back() {
+    for (cut, back) in [(3, 5), (15, 20), (60, 60)] {
+        let mut lines = Lines::new(PathPolicy::Bonded, [(50.0, 10), (50.0, 10)]);
+        let bulk = lines.bulk();
+        lines.network.run_for(Duration::from_secs(5));
+        lines.lose(0, 1.0);
+        lines.network.run_for(Duration::from_secs(cut));
+        lines.lose(0, 0.0);
+        // A connection that is opened anew while the line is cut asks more and more rarely.
+        lines.network.run_for(Duration::from_secs(back));
+        let before = lines.received(bulk);
+        lines.network.run_for(Duration::from_secs(5));
+        let goodput = (lines.received(bulk) - before) as f64 * 8e-6 / 5.0;
+        assert!(goodput > 85.0, "after {cut} s: {goodput}");
+    }
 }
 
 #[test]

@@ -236,6 +236,23 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_works_again_is_as_good_as_before_it_failed() {
+        let mut bond = bond([(20, 10.0), (20, 10.0), (220, 5.0)]);
+        let repairing = LaneSnapshot { unacknowledged: 9000, out_of_order: 6000, ..snapshot(20, 10.0) };
+        for step in 0..40 {
+            let now = Instant::from_millis(1000 + step * 20);
+            bond.handle_sent(now, 0, 1500);
+            let _ = bond.handle_snapshot(now, 0, &repairing);
+        }
+        let later = Instant::from_millis(2000);
+        bond.handle_sent(later, 1, 0);
+        assert_eq!(taking(&bond, 1500), [1], "the first path does not deliver");
+        bond.handle_paths(0b110, &[], 0b111);
+        bond.handle_paths(0b111, &[], 0b111);
+        assert_eq!(taking(&bond, 1500), [0, 1]);
+    }
+
+    #[test]
     fn the_class_sees_the_sum_of_rates_and_the_longest_round_trip() {
         let mut bond = bond([(20, 10.0), (30, 10.0), (220, 5.0)]);
         // It has sent something, so that its rate is measured anew.

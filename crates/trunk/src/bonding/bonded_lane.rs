@@ -54,8 +54,8 @@ impl BondedLane {
     /// Below this part of what its window allows, and with a round trip that is longer by this part, it is limited by its path.
     const BELOW_WINDOW: f64 = 0.7;
     const QUEUE: f64 = 0.25;
-    /// A rate is not known any more when the lane has taken nothing for so long, nor its lateness when it has for so long: the path may
-    /// have changed.
+    /// A rate is not known any more when the lane has taken nothing for so long, nor its repairs and lateness when it has for so long: the
+    /// path may have changed.
     const RATE_HOLDS: Duration = Duration::from_secs(5);
     const LATENESS_HOLDS: Duration = Duration::from_secs(30);
 
@@ -106,6 +106,10 @@ impl BondedLane {
 
     /// Takes whether its path may be used, and the capacity of that.
     pub(super) fn handle_path(&mut self, is_usable: bool, capacity: Option<Rate>) {
+        if is_usable && !self.is_usable {
+            // How it failed says nothing of how it is now.
+            (self.repairing, self.lateness, self.mark) = (0.0, 0.0, None);
+        }
         (self.is_usable, self.capacity) = (is_usable, capacity);
     }
 
@@ -197,9 +201,13 @@ impl BondedLane {
             let nanos = u128::from(before) * 8_000_000_000 / u128::from(rate.bits_per_second());
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
-        let lateness = if self.has_sent_within(now, Self::LATENESS_HOLDS) { self.lateness } else { 0.0 };
+        let (repairing, lateness) = if self.has_sent_within(now, Self::LATENESS_HOLDS) {
+            (self.repairing, self.lateness)
+        } else {
+            (0.0, 0.0)
+        };
         let longer = queue.max(self.longer).max(Duration::from_secs_f64(lateness));
-        Some(min_rtt / 2 + min_rtt.mul_f64(self.repairing) + longer)
+        Some(min_rtt / 2 + min_rtt.mul_f64(repairing) + longer)
     }
 }
 
