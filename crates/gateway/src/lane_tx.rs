@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::net::{SendFlags, sockopt};
 use trunkline_trunk::compress::Compressor;
 use trunkline_trunk::datagram::Rest;
-use trunkline_trunk::path::{Grant, LaneSign};
+use trunkline_trunk::path::{Grant, Heard, LaneSign};
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, Label, LaneConnection, LaneEdge, LaneId, LanePump,
     LaneSnapshot, Paths, Served, Stalling, Transmitter, TrunkPlan,
@@ -33,7 +33,7 @@ pub(crate) struct LaneTx {
     pump: LanePump,
     socket: Socket,
     /// What the other end has acknowledged, and when that was first seen; at first the handshake.
-    heard: (u32, Instant),
+    heard: Heard,
 }
 
 /// The connection of a lane, and what waits for it.
@@ -166,7 +166,7 @@ impl LaneTx {
         }
         let socket =
             Socket { fd, outbox: Outbox::new(sealer, compressor), report: None, frames: 0, numbers: reports };
-        LaneTx { serial, pump, socket, heard: (0, clock::now()) }
+        LaneTx { serial, pump, socket, heard: Heard::new(clock::now()) }
     }
 
     /// What it has done so far.
@@ -210,10 +210,7 @@ impl LaneTx {
     /// acknowledges.
     pub(crate) fn sign(&mut self, now: Instant) -> io::Result<LaneSign> {
         let info = TcpInfo::of(self.socket.fd())?;
-        if info.delivered != self.heard.0 {
-            self.heard = (info.delivered, now);
-        }
-        Ok(LaneSign { outstanding: info.unacked > 0, heard: self.heard.1, srtt: info.srtt() })
+        Ok(self.heard.sign(now, info.delivered.into(), info.unacked > 0, info.srtt()))
     }
 
     /// Whether it holds data that nobody has acknowledged, as far as is known: it is to be served again soon.

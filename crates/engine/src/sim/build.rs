@@ -142,14 +142,9 @@ impl Built {
     /// Joins each interface to its gateway, without delay.
     fn join_interfaces(&mut self, scenario: &Scenario) {
         for (&(gateway, link), &interface) in &self.interfaces {
+            let [there, back] = &scenario.links[link].ways;
             let within = LinkSettings {
-                mtu: scenario.links[link]
-                    .ways
-                    .each_ref()
-                    .map(|way| way.mtu)
-                    .into_iter()
-                    .min()
-                    .unwrap_or(1500),
+                mtu: there.mtu.min(back.mtu),
                 ..LinkSettings::new(Rate::MAX, Duration::ZERO)
                     .queue(QueueSettings::TailDrop(Limits { segments: u32::MAX, bytes: u64::MAX }))
             };

@@ -38,7 +38,7 @@ fn path(table: PathTable) -> PathConfig {
 }
 
 fn check(path: &PathConfig, before: &[PathConfig], of_peer: Option<&Endpoint>, at: &At<'_>) {
-    if PathPolicy::WORDS.iter().any(|(word, _)| *word == path.name) {
+    if PathPolicy::of_word(&path.name).is_some() {
         at.key("name").report("is a word for the paths of classes", "another name");
     }
     if before.iter().any(|other| other.name == path.name) {

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use trunkline_trunk::datagram::Rest;
-use trunkline_trunk::path::{Grant, LaneSign};
+use trunkline_trunk::path::{Grant, Heard, LaneSign};
 use trunkline_trunk::{
     CongestionControl, CongestionControlCause, Delivery, HandedOver, LaneConnection, LaneControl, LaneEdge,
     LaneId, LanePump, LaneSnapshot, LaneWindow, Served, Stalling, Transmitter, Transport, TrunkPlan,
@@ -70,7 +70,7 @@ pub(crate) struct QuicTx {
     pump: LanePump,
     sending: Sending,
     /// Packets that were acknowledged, and when that was first seen.
-    heard: (u32, Instant),
+    heard: Heard,
 }
 
 /// What a lane hands over, and has handed over.
@@ -176,7 +176,7 @@ impl QuicTx {
             shared,
             pump: LanePump::over_quic(delivery),
             sending: Sending { framing, position: 0, sent_at: now, frames: 0 },
-            heard: (0, now),
+            heard: Heard::new(now),
         }
     }
 
@@ -209,11 +209,7 @@ impl QuicTx {
     /// What the connection knows of the lane's path.
     pub(crate) fn sign(&mut self, now: Instant) -> LaneSign {
         let link = self.link.borrow();
-        let acked = link.acked_packets();
-        if acked != self.heard.0 {
-            self.heard = (acked, now);
-        }
-        LaneSign { outstanding: link.in_flight() > 0, heard: self.heard.1, srtt: Some(link.inner.rtt()) }
+        self.heard.sign(now, link.acked_packets().into(), link.in_flight() > 0, Some(link.inner.rtt()))
     }
 
     /// Takes the settings of a plan for its place.

@@ -29,7 +29,7 @@ pub(super) fn on_paths(
     let mut links: Links = Vec::with_capacity(count);
     for (number, path) in spec.paths.iter().enumerate() {
         let at = at.index(number);
-        if PathPolicy::WORDS.iter().any(|(word, _)| *word == path.name.0) {
+        if PathPolicy::of_word(&path.name.0).is_some() {
             at.key("name")
                 .report(format!("{:?} is a word for a choice among paths", path.name.0), "another name");
         }

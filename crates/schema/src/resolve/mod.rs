@@ -182,9 +182,9 @@ impl Resolver<'_> {
         if !self.paths {
             at.report("is given, and the trunk has no paths of its own", "its key paths too, or none here");
         }
-        let policy = |word: &Name| PathPolicy::WORDS.into_iter().find(|(known, _)| *known == word.0);
+        let policy = |word: &Name| PathPolicy::of_word(&word.0);
         if let [word] = &words[..]
-            && let Some((_, policy)) = policy(word)
+            && let Some(policy) = policy(word)
         {
             return policy;
         }

@@ -168,12 +168,14 @@ impl Trunks {
         self.halves.chunks_exact(2).map(|halves| [halves[0].node, halves[1].node])
     }
 
-    /// The ends of each path of each trunk, and the number of the trunk.
-    pub(crate) fn path_ends(&self) -> impl Iterator<Item = (usize, [NodeId; 2])> {
+    /// The ends of each path of each trunk, with the number of the trunk and its gateways.
+    pub(crate) fn path_ends(&self) -> impl Iterator<Item = (usize, [NodeId; 2], [NodeId; 2])> {
         let ends = self.ends().zip(&self.settings).enumerate();
         ends.flat_map(|(number, (gateways, settings))| {
             let given = settings.path_ends.iter().copied();
-            given.chain(settings.path_ends.is_empty().then_some(gateways)).map(move |ends| (number, ends))
+            given
+                .chain(settings.path_ends.is_empty().then_some(gateways))
+                .map(move |ends| (number, gateways, ends))
         })
     }
 
@@ -196,7 +198,7 @@ impl Trunks {
                     let ends = tcp_lane::open(net, (nodes, near), (version, lane, dscp), &settings.tcp);
                     for (side, end) in ends.into_iter().enumerate() {
                         let own = &mut self.halves[near as usize + side];
-                        let tcp = TcpLane::new(end, lane, (settings, side), own.seed);
+                        let tcp = TcpLane::new(net.now, end, lane, (settings, side), own.seed);
                         own.lanes.push(Carrier::Tcp(Box::new(tcp)));
                     }
                 } else {
@@ -306,10 +308,10 @@ impl Trunks {
             let own = &mut self.halves[half as usize];
             for frame in frames.drain(..) {
                 let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) else { break };
-                let Some(packet) = tcp.handle_frame(net.now, frame, &mut own.paths) else { continue };
-                match tcp.take_label() {
-                    None => own.pass_on(net, packet),
-                    Some(label) => own.handle_labelled(net, packet, label),
+                match tcp.handle_frame(net.now, frame, &mut own.paths) {
+                    Some((packet, None)) => own.pass_on(net, packet),
+                    Some((packet, Some(label))) => own.handle_labelled(net, packet, label),
+                    None => {}
                 }
             }
             if let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) {
@@ -356,7 +358,7 @@ impl Trunks {
                 let dscp = settings.dscp(lane);
                 let ends = tcp_lane::open(net, (nodes, near), (version, lane, dscp), &settings.tcp);
                 for (side, (old, end)) in olds.into_iter().zip(ends).enumerate() {
-                    old.reopen(end, (settings, side));
+                    old.reopen(net.now, end, (settings, side));
                 }
             }
             (Some(Carrier::Quic(one)), Some(Carrier::Quic(two))) => {
@@ -403,7 +405,6 @@ impl Trunks {
     }
 
     /// A lane of one of several paths was served.
-    #[cold]
     fn handle_served(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
         let own = &mut self.halves[half as usize];
         own.watch.handle_served(net.now);
@@ -421,7 +422,6 @@ impl Trunks {
     }
 
     /// A look at the paths of a trunk is due, or packets have waited long enough for one that is missing.
-    #[cold]
     fn run_paths(&mut self, net: &mut NetworkState, half: u32) {
         let own = &mut self.halves[half as usize];
         own.ordered.handle_timeout(net.now);
@@ -504,7 +504,6 @@ impl Trunks {
 
 impl Half {
     /// A packet with a label has come out of a lane.
-    #[cold]
     fn handle_labelled(&mut self, net: &mut NetworkState, packet: Packet, label: Label) {
         match label {
             Label::Number(number) => {
@@ -570,7 +569,6 @@ impl Half {
     }
 
     /// A packet that came out of the trunk goes to the site.
-    #[inline]
     fn pass_on(&mut self, net: &mut NetworkState, packet: Packet) {
         let head = FrameHead { packet_len: packet.length() as usize, offload: Offload::None };
         let Ok((headers, _)) = self.receiver.handle_frame(&head, packet.header()) else { return };

@@ -12,7 +12,7 @@ use trunkline_packet::Version;
 use trunkline_tcp::{Endpoint, Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::datagram::Rest;
-use trunkline_trunk::path::{Grant, LaneSign};
+use trunkline_trunk::path::{Grant, Heard, LaneSign};
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, Label, LaneConnection, LaneEdge, LaneId, LanePump,
     LaneSnapshot, PathMode, Paths, Reporting, Served, Stalling, Transmitter,
@@ -62,8 +62,7 @@ pub(super) struct TcpLane {
     reporting: Reporting,
     /// Bytes and packets that have arrived.
     arrived: (u64, u64),
-    /// Bytes that were acknowledged at the last look, and when there were more than before.
-    heard: (u64, Instant),
+    heard: Heard,
     past: Past,
 }
 
@@ -200,6 +199,7 @@ struct Past {
 impl TcpLane {
     /// The end at one side of a trunk.
     pub(super) fn new(
+        now: Instant,
         end: ConnectionId,
         lane: LaneId,
         (settings, side): (&TrunkSettings, usize),
@@ -222,7 +222,7 @@ impl TcpLane {
             label: None,
             reporting: Reporting::default(),
             arrived: (0, 0),
-            heard: (0, Instant::ZERO),
+            heard: Heard::new(now),
             past: Past::default(),
         }
     }
@@ -234,9 +234,9 @@ impl TcpLane {
         self.past.tcp += net.connections[self.end().0 as usize].endpoint.stats();
     }
 
-    pub(super) fn reopen(&mut self, end: ConnectionId, settings: (&TrunkSettings, usize)) {
+    pub(super) fn reopen(&mut self, now: Instant, end: ConnectionId, settings: (&TrunkSettings, usize)) {
         let (frames, past) = (self.sending.frames, self.past);
-        *self = TcpLane { past, ..TcpLane::new(end, self.lane, settings, self.seed) };
+        *self = TcpLane { past, ..TcpLane::new(now, end, self.lane, settings, self.seed) };
         self.sending.frames = frames;
     }
 
@@ -259,14 +259,19 @@ impl TcpLane {
         if there > 0 { endpoint.read(there) } else { 0 }
     }
 
-    /// A frame is complete: its packet, if it has one, which [`TcpLane::take_label`] belongs to.
-    pub(super) fn handle_frame(&mut self, now: Instant, framed: Framed, paths: &mut Paths) -> Option<Packet> {
+    /// A frame is complete: its packet, if it has one, and its label.
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        framed: Framed,
+        paths: &mut Paths,
+    ) -> Option<(Packet, Option<Label>)> {
         let restored = restore(framed, &mut self.decompressor);
         debug_assert!(restored.is_ok(), "both ends of a lane are ours: {restored:?}");
         match restored.ok()? {
             Content::Packet(packet) => {
                 self.arrived.1 += 1;
-                Some(packet)
+                Some((packet, self.label.take()))
             }
             Content::Report(report) => {
                 self.pump.handle_report(now, self.lane, paths, report);
@@ -277,12 +282,6 @@ impl TcpLane {
                 None
             }
         }
-    }
-
-    /// The label of the packet of the last frame, if it has one.
-    #[inline]
-    pub(super) fn take_label(&mut self) -> Option<Label> {
-        if self.label.is_some() { self.label.take() } else { None }
     }
 
     /// All frames of what the endpoint has got are handled.
@@ -330,11 +329,8 @@ impl TcpLane {
         if endpoint.state() != State::Established {
             return None;
         }
-        if endpoint.delivered() != self.heard.0 {
-            self.heard = (endpoint.delivered(), net.now);
-        }
         let outstanding = endpoint.unacknowledged() > 0;
-        Some(LaneSign { outstanding, heard: self.heard.1, srtt: endpoint.srtt() })
+        Some(self.heard.sign(net.now, endpoint.delivered(), outstanding, endpoint.srtt()))
     }
 
     /// Whether its connection is to end: it holds data, and has delivered none for long.

@@ -46,7 +46,7 @@ impl Network {
             };
             ways.into_iter().map(move |way| (format!("source {number}"), way))
         });
-        let trunks = self.trunks.path_ends().flat_map(|(number, [near, far])| {
+        let trunks = self.trunks.path_ends().flat_map(|(number, _, [near, far])| {
             [(near, far), (far, near)].map(|way| (format!("trunk {number}"), way))
         });
         for (place, (from, to)) in sources.chain(trunks) {
@@ -55,8 +55,7 @@ impl Network {
                 return Err(SettingsError::Node { place, node: from, problem });
             }
         }
-        for (number, [near, far]) in self.trunks.path_ends() {
-            let gateways = self.trunks.ends().nth(number).unwrap_or([near, far]);
+        for (number, gateways, [near, far]) in self.trunks.path_ends() {
             for (from, to) in [(near, far), (far, near)] {
                 if let Some(node) = self.way(from, to).find(|node| *node != to && gateways.contains(node)) {
                     let place = format!("trunk {number}");

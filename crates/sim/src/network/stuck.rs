@@ -22,10 +22,6 @@ impl Network {
             let link = &self.net.links[index];
             format!("the link from {} to {}: {what}", name(link.from), name(link.to))
         };
-        let gateway = |half: usize| {
-            let ends = self.trunks.ends().nth(half / 2).map(|ends| ends[half % 2]);
-            ends.map_or("without a name", name)
-        };
         match who.kind {
             Kind::Arrival => link("a packet arrives"),
             Kind::Free => link("it may send the next packet"),
@@ -36,7 +32,8 @@ impl Network {
             }
             Kind::Gateway => {
                 let (half, lane) = (index / TrunkPlan::MAX_LANES, index % TrunkPlan::MAX_LANES);
-                format!("gateway {}: the timer of its lane {lane}", gateway(half))
+                let ends = self.trunks.ends().nth(half / 2).map(|ends| ends[half % 2]);
+                format!("gateway {}: the timer of its lane {lane}", ends.map_or("without a name", name))
             }
             Kind::Proxy => format!("proxy {}: its timer", name(self.proxies[index].node())),
             Kind::Source => match &self.sources[index] {

@@ -30,7 +30,7 @@ pub use handover::{ClassOnPaths, ClassPathStatus, Handover, Missed};
 pub(crate) use paths::PathSummary;
 pub use paths::{PathId, Paths, SharedPaths};
 pub use placement::{PathChoice, PathHealth, PathPolicy, PathSet, PathSettings, PathView, Placement};
-pub use silence::{LaneSign, Silence};
+pub use silence::{Heard, LaneSign, Silence};
 pub(crate) use status::PathEvidence;
 pub use status::{GroupStatus, PathChange, PathMode, PathStatus};
 pub use watch::{PathNews, PathWatch};

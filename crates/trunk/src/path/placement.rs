@@ -66,6 +66,11 @@ impl PathPolicy {
         ("lowest-delay", Self::LowestDelay),
         ("most-capacity", Self::MostCapacity),
     ];
+
+    /// The policy that a word stands for; `None` of a name.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::WORDS.into_iter().find(|(known, _)| *known == word).map(|(_, policy)| policy)
+    }
 }
 
 /// One of the paths to a peer, as a plan has it.

@@ -24,6 +24,34 @@ pub struct LaneSign {
     pub srtt: Option<Duration>,
 }
 
+/// When the other end of a lane last acknowledged something new, as far as its owner has looked.
+#[derive(Debug, Clone, Copy)]
+pub struct Heard {
+    count: u64,
+    at: Instant,
+}
+
+impl Heard {
+    /// Of a lane that comes up now.
+    pub const fn new(now: Instant) -> Self {
+        Heard { count: 0, at: now }
+    }
+
+    /// What the lane says of its path: so much has been acknowledged so far, in any unit.
+    pub fn sign(
+        &mut self,
+        now: Instant,
+        acknowledged: u64,
+        outstanding: bool,
+        srtt: Option<Duration>,
+    ) -> LaneSign {
+        if acknowledged != self.count {
+            *self = Heard { count: acknowledged, at: now };
+        }
+        LaneSign { outstanding, heard: self.at, srtt }
+    }
+}
+
 /// Whether one path is silent, by the signs of its lanes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silence {

@@ -24,7 +24,7 @@ use trunkline_packet::{Headers, Offload, Version, protocol};
 use trunkline_tcp::Settings;
 use trunkline_trunk::datagram::{DatagramError, Packer, Piece, Reassembler, Rest};
 use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD};
-use trunkline_trunk::path::{Grant, LaneSign};
+use trunkline_trunk::path::{Grant, Heard, LaneSign};
 use trunkline_trunk::streams::{Deframer, Framing, MAX_STREAMS, StreamError};
 use trunkline_trunk::{
     CongestionControl, CongestionControlCause, Delivery, HandedOver, LaneConnection, LaneControl, LaneEdge,
@@ -111,8 +111,7 @@ pub(super) struct QuicLane {
     receiving: Receiving,
     /// Its connection follows one that has ended, and has heard nothing yet: in the place of a handshake that is in progress.
     is_opening: bool,
-    /// Packets that were acknowledged at the last look, and when there were more than before.
-    heard: (u64, Instant),
+    heard: Heard,
     past: Past,
 }
 
@@ -251,7 +250,7 @@ impl QuicLane {
                     ),
                 },
                 is_opening: false,
-                heard: (0, Instant::ZERO),
+                heard: Heard::new(net.now),
                 past: Past::default(),
             };
             let (pump, mut serving) = new.parts(net);
@@ -377,11 +376,7 @@ impl QuicLane {
         let connection = &self.sending.connection;
         let in_flight = connection.in_flight.0;
         let acked = connection.stats.sent - connection.stats.lost - u64::from(in_flight);
-        if acked != self.heard.0 {
-            self.heard = (acked, now);
-        }
-        let srtt = Some(connection.rtt.smoothed());
-        Some(LaneSign { outstanding: in_flight > 0, heard: self.heard.1, srtt })
+        Some(self.heard.sign(now, acked, in_flight > 0, Some(connection.rtt.smoothed())))
     }
 
     /// A timer of the lane has run out.
