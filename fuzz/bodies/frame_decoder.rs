@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use trunkline_packet::Segmenter;
-use trunkline_trunk::bonding::{Order, Resequencer, Turn};
+use trunkline_trunk::bonding::{Order, Places, Resequencer, Turn};
 use trunkline_trunk::frame::{Frame, FrameError, FrameHead, MAX_HEAD, MAX_PACKET, MIN_PACKET};
 use trunkline_trunk::{ArrivalReport, PeerId, Receiver, SequenceNumber};
 use trunkline_units::Instant;
@@ -16,7 +16,7 @@ const PREFIX: usize = 256;
 pub(crate) fn run(data: &[u8]) {
     let everywhere = ["0.0.0.0/0", "2000::/3"].map(|prefix| (prefix.parse().expect("a prefix"), PeerId(0)));
     let mut receiver = Receiver::new(PeerId(0), Arc::new(everywhere.into_iter().collect()));
-    let mut ordered = Ordered::default();
+    let (mut ordered, mut places) = (Ordered::default(), Places::default());
     let mut frames = 0;
     let mut rest = data;
     loop {
@@ -43,7 +43,7 @@ pub(crate) fn run(data: &[u8]) {
                 break;
             }
             Err(FrameError::ShortOrder { length }) => {
-                assert!(length < Order::BYTES);
+                assert!(length < Order::BYTES && length != Places::SHORT);
                 break;
             }
             Err(FrameError::Truncated { .. }) => unreachable!("a decoder cannot know that the stream ended"),
@@ -53,8 +53,10 @@ pub(crate) fn run(data: &[u8]) {
             let _ = receiver.handle_number(number);
             assert!(!receiver.handle_number(number), "no number passes twice");
         }
-        if let (Frame::Order { .. }, Some(order)) = (frame, rest[len..].first_chunk()) {
-            place(Order::decode(order), data.len() - rest.len(), &mut ordered);
+        if let Frame::Order { len: content } = frame
+            && let Some(order) = rest[len..].get(..content).and_then(|content| places.decode(content))
+        {
+            place(order, data.len() - rest.len(), &mut ordered);
         }
         // What is in compressed frames is for the target `header_decompressor`.
         let Frame::Packet { head, context } = frame else {
@@ -97,6 +99,7 @@ fn place(order: Order, at: usize, ordered: &mut Ordered) {
     match ordered.resequencer.handle(now, order) {
         Turn::Now => ordered.out += 1,
         Turn::Early => ordered.resequencer.hold(now, order, at, 60_000),
+        Turn::Again => ordered.taken -= 1,
     }
     assert!(ordered.resequencer.held_bytes() <= Resequencer::<usize>::MAX_BYTES);
     ordered.resequencer.handle_timeout(now);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustix::net::{RecvFlags, recv};
 use trunkline_packet::{Headers, protocol};
-use trunkline_trunk::bonding::{Order, Turn};
+use trunkline_trunk::bonding::{Places, Turn};
 use trunkline_trunk::compress::{CompressError, Decompressor, DecompressorStats, MAX_FIELDS, MAX_HEADER};
 use trunkline_trunk::datagram::DatagramError;
 use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
@@ -130,6 +130,7 @@ pub(crate) struct LaneRx {
     received: Option<ArrivalReport>,
     /// The label of the next packet.
     label: Option<Label>,
+    places: Places,
     decompressor: Decompressor,
     stats: LaneRxStats,
 }
@@ -155,6 +156,7 @@ impl LaneRx {
             reporting: reports.then(Reporting::default),
             received: None,
             label: None,
+            places: Places::default(),
             decompressor: Decompressor::new(),
             stats: LaneRxStats::default(),
         })
@@ -363,7 +365,8 @@ impl LaneRx {
                 return Ok(());
             }
             Frame::Order { .. } => {
-                self.label = content.first_chunk().map(Order::decode).map(Label::Order);
+                let place = self.places.decode(content).ok_or(FrameError::ShortOrder { length: len })?;
+                self.label = Some(Label::Order(place));
                 return Ok(());
             }
         };
@@ -371,7 +374,10 @@ impl LaneRx {
         let mut order = None;
         match self.label.take() {
             Some(Label::Number(number)) if !receiver.handle_number(number) => return Ok(()),
-            Some(Label::Order(place)) => order = Some((place, sink.ordered.handle(now, place))),
+            Some(Label::Order(place)) => match sink.ordered.handle(now, place) {
+                Turn::Again => return Ok(()),
+                turn => order = Some((place, turn)),
+            },
             Some(Label::Number(_)) | None => {}
         }
         let prefix = if restored.is_empty() { content } else { restored };

@@ -15,7 +15,7 @@ use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::path::{Grant, Heard, LaneSign};
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, HandedOver, Label, LaneConnection, LaneEdge, LaneId, LanePump,
-    LaneSnapshot, Paths, Served, Stalling, Transmitter, TrunkPlan,
+    LaneSnapshot, PacketStore, Paths, Served, Stalling, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -108,6 +108,10 @@ impl LaneConnection for Connection<'_> {
     fn accept(&mut self, _now: Instant, packet: PacketBuf) -> Result<(), LaneError> {
         self.socket.frames += 1;
         Ok(self.socket.outbox.put(packet, self.pool)?)
+    }
+
+    fn copy(&mut self, packet: &PacketBuf) -> Option<PacketBuf> {
+        PacketStore::copy(&mut self.pool, packet)
     }
 
     fn release(&mut self, packet: PacketBuf) {

@@ -56,6 +56,12 @@ const CLASS_FAMILIES: &[Family<Class>] = &[
         |c| count(c.copies),
     ),
     (
+        "trunkline_class_resent_packets_total",
+        "counter",
+        "Packets over bonded paths that left again over another lane.",
+        |c| count(c.resent),
+    ),
+    (
         "trunkline_class_fallback_packets_total",
         "counter",
         "Packets of flows over the limit of another class.",

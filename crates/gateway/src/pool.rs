@@ -297,12 +297,17 @@ impl PacketBuf {
 /// The memory of the packets that the edge has and drops.
 impl PacketStore<PacketBuf> for &mut Pool {
     fn copy(&mut self, packet: &PacketBuf) -> Option<PacketBuf> {
-        // A packet of one segment that does not fit a head is fragmented before it comes here, or longer than any that is urgent.
-        if packet.len > HEAD_CONTENT {
-            return None;
-        }
         let head = Pool::copy(self, packet.prefix())?;
-        Some(PacketBuf::new(head, Default::default(), packet.len, packet.offload))
+        let mut copy = PacketBuf::new(head, Default::default(), packet.len, packet.offload);
+        let parts = packet.body_parts().filter(|part| !part.is_empty());
+        for (body, part) in copy.bodies.iter_mut().zip(parts) {
+            *body = Pool::copy(self, part);
+            if body.is_none() {
+                Pool::release(self, copy);
+                return None;
+            }
+        }
+        Some(copy)
     }
 
     fn release(&mut self, packet: PacketBuf) {

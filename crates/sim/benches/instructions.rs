@@ -75,7 +75,7 @@ struct Case {
 /// What the compiler inlines, which changes anywhere can decide anew, makes 3 % of the instructions.
 const CASES: [Case; 3] = [
     Case { name: "dumbbell", count: Count::Instructions, millis: [300, 1300], bound: 1710.0 },
-    Case { name: "trunk", count: Count::Instructions, millis: [300, 1300], bound: 2550.0 },
+    Case { name: "trunk", count: Count::Instructions, millis: [300, 1300], bound: 2565.0 },
     // Code of trunks, which this case does not run, has moved it from 3.67 to 3.72: where the linker puts the rest counts too.
     Case { name: "wide", count: Count::CacheMisses, millis: [1000, 1400], bound: 3.8 },
 ];

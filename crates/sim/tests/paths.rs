@@ -134,27 +134,48 @@ fn a_second_line_that_is_slow_or_long_takes_nothing_from_the_first() {
 
 #[test]
 fn a_call_goes_on_over_the_other_line_when_one_is_cut_and_loses_little() {
-    for policy in [PathPolicy::LowestDelay, PathPolicy::Bonded] {
-        let mut lines = Lines::new(policy.clone(), [(20.0, 10), (20.0, 12)]);
-        let call = lines.call();
-        lines.network.run_for(Duration::from_secs(5));
-        lines.lose(0, 1.0);
-        lines.network.run_for(Duration::from_secs(5));
-        let got = lines.network.datagrams(call).expect("a source of datagrams");
-        let lost = got.sent - got.received;
-        assert!((1..=30).contains(&lost), "{policy}: {lost} of {}", got.sent);
-    }
-}
-
-#[test]
-fn a_call_that_is_duplicated_loses_nothing_when_a_line_is_cut() {
-    let mut lines = Lines::new(PathPolicy::Duplicate, [(20.0, 10), (20.0, 12)]);
+    let mut lines = Lines::new(PathPolicy::LowestDelay, [(20.0, 10), (20.0, 12)]);
     let call = lines.call();
     lines.network.run_for(Duration::from_secs(5));
     lines.lose(0, 1.0);
     lines.network.run_for(Duration::from_secs(5));
     let got = lines.network.datagrams(call).expect("a source of datagrams");
-    assert_eq!((got.sent, got.received), (800, 800));
+    let lost = got.sent - got.received;
+    assert!((1..=30).contains(&lost), "{lost} of {}", got.sent);
+}
+
+#[test]
+fn a_call_that_is_bonded_or_duplicated_loses_nothing_when_lines_are_cut_and_nothing_comes_twice() {
+    for policy in [PathPolicy::Bonded, PathPolicy::Duplicate] {
+        for back_after_ms in [250, 700, 3000, 60_000] {
+            let mut lines = Lines::new(policy.clone(), [(20.0, 10), (20.0, 12)]);
+            let call = lines.call();
+            lines.network.run_for(Duration::from_secs(5));
+            lines.lose(0, 1.0);
+            lines.network.run_for(Duration::from_millis(back_after_ms));
+            lines.lose(0, 0.0);
+            lines.network.run_for(Duration::from_secs(10));
+            let got = lines.network.datagrams(call).expect("a source of datagrams");
+            assert_eq!((got.sent, got.received), (800, 800), "{policy}, cut for {back_after_ms} ms");
+        }
+    }
+}
+
+#[test]
+fn a_transfer_over_bonded_lines_sends_little_again_when_one_is_cut() {
+    let mut lines = Lines::new(PathPolicy::Bonded, [(50.0, 10), (20.0, 15)]);
+    let bulk = lines.bulk();
+    lines.network.run_for(Duration::from_secs(5));
+    let sent_again = |lines: &Lines| -> u64 {
+        lines.network.transfers(bulk).iter().map(|transfer| transfer.sender.retransmitted_segments).sum()
+    };
+    let before = sent_again(&lines);
+    lines.lose(0, 1.0);
+    lines.network.run_for(Duration::from_secs(5));
+    let (got, again) = (lines.received(bulk), sent_again(&lines) - before);
+    lines.network.run_for(Duration::from_secs(5));
+    println!("{again} segments sent again");
+    assert!((lines.received(bulk) - got) as f64 * 8e-6 / 5.0 > 17.0);
 }
 
 #[test]

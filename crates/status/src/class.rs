@@ -52,6 +52,8 @@ pub struct Class {
     pub filtered_bytes: u64,
     /// Copies of packets that another lane carries too, which `packets` counts as well.
     pub copies: u64,
+    /// Packets over bonded paths that left again over another lane, which `packets` counts once.
+    pub resent: u64,
     /// Packets of flows over the limit of another class.
     pub admission_fallback: u64,
     /// Packets of refused flows, which were over the limit.

@@ -22,7 +22,7 @@
 //! | 0x18, 0x19 | as 0x10, 0x11, with CWR on the first segment | the same |
 //! | 0x20 | none: an [arrival report](crate::ArrivalReport) | time, bytes: 2 × u64, as content |
 //! | 0x21 | none: the [number](crate::SequenceNumber) of the next packet | space, number: 2 × u32, as content |
-//! | 0x22 | none: the [place](crate::bonding::Order) of the next packet in the order of its flow | space, bucket, number: u32, u16, u32, as content |
+//! | 0x22 | none: the [place](crate::bonding::Order) of the next packet in the order of its flow | space, bucket, number: u32, u16, u32, as content; or how many it leaves out after the last place: u8 |
 //! | 0x80 to 0xff | compressed: [`compress`](crate::compress) | none |
 //!
 //! Of a compressed packet the length counts what it was compressed to.
@@ -32,7 +32,7 @@
 use thiserror::Error;
 use trunkline_packet::{Offload, SegmentKind, Segmentation};
 
-use crate::bonding::Order;
+use crate::bonding::{Order, Places};
 use crate::{ArrivalReport, SequenceNumber};
 
 /// The maximum number of bytes before the packet.
@@ -83,7 +83,11 @@ pub enum FrameError {
         length: usize,
     },
     /// The place of a packet has more fields.
-    #[error("a frame of {length} bytes holds no place in an order: at least {} are needed", Order::BYTES)]
+    #[error(
+        "a frame of {length} bytes holds no place in an order: at least {} are needed, or {} after another place",
+        Order::BYTES,
+        Places::SHORT
+    )]
     ShortOrder {
         /// Its length.
         length: usize,
@@ -143,7 +147,7 @@ pub enum Frame {
         /// Bytes that follow: the number, and what another version may add to it.
         len: usize,
     },
-    /// No packet: the [`Order`] of the next one.
+    /// No packet: the [`Order`] of the next one, by [`Places`].
     Order {
         /// Bytes that follow: its fields, and what another version may add to them.
         len: usize,
@@ -232,12 +236,16 @@ pub fn encode_number(number: SequenceNumber) -> [u8; NUMBER_BYTES] {
     without_packet(NUMBER, &number.encode())
 }
 
-/// Bytes of the frame of a place in an order.
-pub const ORDER_BYTES: usize = 3 + Order::BYTES;
+/// The most bytes of the frame of a place in an order.
+pub const MAX_ORDER_BYTES: usize = 3 + Order::BYTES;
 
-/// The frame of a place in an order.
-pub fn encode_order(order: Order) -> [u8; ORDER_BYTES] {
-    without_packet(ORDER, &order.encode())
+/// Writes the frame of a place in an order, the next one of a lane, to the front of `frame`; its length.
+pub fn encode_order(places: &mut Places, order: Order, frame: &mut [u8; MAX_ORDER_BYTES]) -> usize {
+    let mut content = [0; Order::BYTES];
+    let len = places.encode(order, &mut content);
+    *frame = without_packet(ORDER, &content);
+    frame[1] = len as u8;
+    3 + len
 }
 
 impl Frame {
@@ -275,8 +283,8 @@ impl Frame {
         }
         if *kind == ORDER {
             return match length {
-                ..Order::BYTES => Err(FrameError::ShortOrder { length }),
-                len => Ok(Some((Frame::Order { len }, 3))),
+                len @ (Places::SHORT | Order::BYTES..) => Ok(Some((Frame::Order { len }, 3))),
+                length => Err(FrameError::ShortOrder { length }),
             };
         }
         if length < MIN_PACKET {
@@ -418,10 +426,19 @@ mod tests {
     #[test]
     fn the_place_of_the_next_packet_is_a_frame_of_its_own() {
         let order = Order { space: 1, bucket: 2, number: 3 };
-        let frame = encode_order(order);
-        assert_eq!(Frame::decode(&frame), Ok(Some((Frame::Order { len: 10 }, 3))));
-        assert_eq!(frame[3..], order.encode());
-        assert_eq!(Frame::decode(&[0, 9, 0x22]), Err(FrameError::ShortOrder { length: 9 }));
+        let (mut written, mut read) = (Places::default(), Places::default());
+        for (order, len) in [(order, 10), (Order { number: 4, ..order }, 1)] {
+            let mut frame = [0; MAX_ORDER_BYTES];
+            assert_eq!(encode_order(&mut written, order, &mut frame), 3 + len);
+            assert_eq!(Frame::decode(&frame), Ok(Some((Frame::Order { len }, 3))));
+            assert_eq!(read.decode(&frame[3..3 + len]), Some(order));
+        }
+        for length in [0, 2, 9] {
+            assert_eq!(
+                Frame::decode(&[0, length, 0x22]),
+                Err(FrameError::ShortOrder { length: length.into() })
+            );
+        }
     }
 
     /// The vectors of docs/wire-format.md.
@@ -444,8 +461,12 @@ mod tests {
         assert_eq!(report, *b"\x00\x10\x20\0\0\0\0\0\x0f\x42\x40\0\0\0\0\0\x01\0\0");
         let number = encode_number(SequenceNumber { space: 0xa1b2_c3d4, number: 258 });
         assert_eq!(number, *b"\x00\x08\x21\xa1\xb2\xc3\xd4\0\0\x01\x02");
-        let order = encode_order(Order { space: 0xa1b2_c3d4, bucket: 0x0abc, number: 258 });
-        assert_eq!(order, *b"\x00\x0a\x22\xa1\xb2\xc3\xd4\x0a\xbc\0\0\x01\x02");
+        let (mut places, mut frame) = (Places::default(), [0; MAX_ORDER_BYTES]);
+        let order = |number| Order { space: 0xa1b2_c3d4, bucket: 0x0abc, number };
+        assert_eq!(encode_order(&mut places, order(258), &mut frame), 13);
+        assert_eq!(frame, *b"\x00\x0a\x22\xa1\xb2\xc3\xd4\x0a\xbc\0\0\x01\x02");
+        assert_eq!(encode_order(&mut places, order(261), &mut frame), 4);
+        assert_eq!(frame[..4], *b"\x00\x01\x22\x02");
     }
 
     #[test]

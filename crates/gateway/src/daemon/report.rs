@@ -123,7 +123,7 @@ impl Daemon {
                 total.refused_malformed += stats.malformed;
                 total.refused_bad_offload += stats.bad_offload;
                 total.refused_forged_source += stats.forged_source;
-                total.duplicates += stats.duplicates;
+                total.duplicates += stats.duplicates + ordered.duplicates;
                 total.resequenced += ordered.held;
                 total.resequencing_s += ordered.waited_us as f64 / 1e6;
                 total.late += ordered.late;
@@ -237,6 +237,7 @@ impl Daemon {
             class.filtered_bytes += report.stats.filtered_bytes;
             class.refused += report.stats.refused;
             class.copies += report.stats.copies;
+            class.resent += report.stats.resent;
             class.lanes = report.lanes.len() as u64;
             class.lanes_in_use = class.lanes_in_use.max(report.lanes_in_use as u64);
             class.admission_fallback += report.stats.moved;

@@ -5,8 +5,9 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use trunkline_trunk::bonding::Places;
 use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
-use trunkline_trunk::frame::{encode_number, encode_order, encode_report};
+use trunkline_trunk::frame::{MAX_ORDER_BYTES, encode_number, encode_order, encode_report};
 use trunkline_trunk::{ArrivalReport, Label};
 
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
@@ -30,6 +31,8 @@ pub(super) struct Outbox {
     pieces: VecDeque<Piece>,
     /// Small frames gathered for one record.
     stage: Option<(Block, usize)>,
+    /// Of packets of bonded classes.
+    places: Places,
     /// Bytes ever put into it: the place in the lane's stream where the last packet ends.
     position: u64,
     key_updates: u64,
@@ -42,6 +45,7 @@ impl Outbox {
             compressor,
             pieces: VecDeque::with_capacity(BATCH),
             stage: None,
+            places: Places::default(),
             position: 0,
             key_updates: 0,
         }
@@ -89,20 +93,27 @@ impl Outbox {
     /// Adds the label of the next packet. Without memory for it the packet goes without, and may come twice or out of order.
     pub(super) fn put_label(&mut self, label: Label, pool: &mut Pool) -> Result<(), RecordError> {
         match label {
-            Label::Number(number) => self.put_small(&encode_number(number), pool),
-            Label::Order(order) => self.put_small(&encode_order(order), pool),
+            Label::Number(number) => self.put_small(&encode_number(number), pool).map(|_| ()),
+            Label::Order(order) => {
+                let mut frame = [0; MAX_ORDER_BYTES];
+                let len = encode_order(&mut self.places, order, &mut frame);
+                if !self.put_small(&frame[..len], pool)? {
+                    // The next one must not follow one that the far end does not get.
+                    self.places = Places::default();
+                }
+                Ok(())
+            }
         }
     }
 
-    /// Adds a frame without a packet.
-    fn put_small(&mut self, frame: &[u8], pool: &mut Pool) -> Result<(), RecordError> {
+    /// Adds a frame without a packet. Whether there was memory for it.
+    fn put_small(&mut self, frame: &[u8], pool: &mut Pool) -> Result<bool, RecordError> {
         if self.sealer.is_some() {
-            return self.stage(frame, pool);
+            return self.stage(frame, pool).map(|()| true);
         }
-        if let Some(block) = pool.copy(frame) {
-            self.push(block, FRONT, FRONT + frame.len());
-        }
-        Ok(())
+        let Some(block) = pool.copy(frame) else { return Ok(false) };
+        self.push(block, FRONT, FRONT + frame.len());
+        Ok(true)
     }
 
     fn push(&mut self, block: Block, start: usize, end: usize) {

@@ -514,6 +514,7 @@ impl Half {
             Label::Order(order) => {
                 match self.ordered.handle(net.now, order) {
                     Turn::Now => self.pass_on(net, packet),
+                    Turn::Again => {}
                     Turn::Early => {
                         let bytes = packet.length() as usize;
                         self.ordered.hold(net.now, order, packet, bytes);

@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 
 use trunkline_packet::Offload;
+use trunkline_trunk::bonding::Places;
 use trunkline_trunk::compress::{
     CompressError, Compression, Compressor, CompressorStats, Decompressor, MAX_FIELDS, MAX_FRAMED,
     MAX_HEADER, Single,
 };
-use trunkline_trunk::frame::{Frame, FrameHead, NUMBER_BYTES, ORDER_BYTES, REPORT_BYTES};
+use trunkline_trunk::frame::{Frame, FrameHead, MAX_ORDER_BYTES, NUMBER_BYTES, REPORT_BYTES, encode_order};
 use trunkline_trunk::{ArrivalReport, Label};
 
 use crate::Packet;
@@ -47,6 +48,7 @@ pub(crate) struct Stream {
     /// Up to where the far end has everything.
     arrived: u64,
     compressor: Compressor,
+    places: Places,
     compresses: bool,
     sealed: bool,
     bytes: Vec<u8>,
@@ -61,6 +63,7 @@ impl Stream {
             sealed_to: 0,
             arrived: 0,
             compressor: Compressor::new(compression, seed),
+            places: Places::default(),
             compresses: compression == Compression::On,
             sealed,
             bytes: Vec::new(),
@@ -101,7 +104,7 @@ impl Stream {
     pub(crate) fn push_label(&mut self, label: Label) {
         let bytes = match label {
             Label::Number(_) => NUMBER_BYTES,
-            Label::Order(_) => ORDER_BYTES,
+            Label::Order(order) => encode_order(&mut self.places, order, &mut [0; MAX_ORDER_BYTES]),
         };
         self.position += bytes as u64;
         self.frames.push_back((self.position, Framed::Label(label)));

@@ -152,6 +152,10 @@ impl LaneConnection for Connection<'_> {
         Ok(())
     }
 
+    fn copy(&mut self, packet: &Packet) -> Option<Packet> {
+        Some(packet.clone())
+    }
+
     #[inline]
     fn release(&mut self, _packet: Packet) {}
 

@@ -99,6 +99,15 @@ impl Bond {
         self.get(lane).map_or(0, BondedLane::sent)
     }
 
+    /// Whether a lane takes a packet that another one may have lost, while so many bytes wait behind it.
+    pub(crate) fn takes_again(&self, lane: u8, lost_by: u8, waiting_bytes: u64) -> bool {
+        let is_usable = |lane: u8| self.usable().any(|usable| usable.lane() == lane);
+        if !is_usable(lane) || self.usable().all(|usable| usable.lane() == lost_by) {
+            return is_usable(lane);
+        }
+        lane != lost_by && (is_usable(lost_by) || self.takes(lane, waiting_bytes))
+    }
+
     /// Whether a lane takes the next packet while so many bytes wait. Of few classes: not in the way of the others' packets.
     #[inline(never)]
     pub(crate) fn takes(&self, lane: u8, waiting_bytes: u64) -> bool {

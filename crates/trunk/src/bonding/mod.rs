@@ -35,7 +35,7 @@ impl Order {
     pub const BUCKETS: u16 = 4096;
 
     /// Space, bucket and number in network byte order.
-    pub fn encode(self) -> [u8; Self::BYTES] {
+    fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.space.to_be_bytes());
         bytes[4..6].copy_from_slice(&self.bucket.to_be_bytes());
@@ -44,13 +44,52 @@ impl Order {
     }
 
     /// Reads what [`encode`](Self::encode) wrote. A bucket that no sender has counts as one that some have.
-    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+    fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let [s0, s1, s2, s3, b0, b1, n0, n1, n2, n3] = *bytes;
         Order {
             space: u32::from_be_bytes([s0, s1, s2, s3]),
             bucket: u16::from_be_bytes([b0, b1]) % Self::BUCKETS,
             number: u32::from_be_bytes([n0, n1, n2, n3]),
         }
+    }
+}
+
+/// The places of the packets of one lane as they are written. That of a packet which follows the one before it in the same bucket is
+/// one byte long. One for each direction at each end.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Places {
+    last: Option<Order>,
+}
+
+impl Places {
+    /// Bytes of a place that follows the last one.
+    pub const SHORT: usize = 1;
+
+    /// Writes the next place to the front of `content`; its length.
+    pub fn encode(&mut self, order: Order, content: &mut [u8; Order::BYTES]) -> usize {
+        let last = self.last.replace(order);
+        let skipped = last
+            .filter(|last| (last.space, last.bucket) == (order.space, order.bucket))
+            .and_then(|last| u8::try_from(order.number.wrapping_sub(last.number).wrapping_sub(1)).ok());
+        if let Some(skipped) = skipped {
+            content[0] = skipped;
+            return Self::SHORT;
+        }
+        *content = order.encode();
+        Order::BYTES
+    }
+
+    /// Reads the next place. `None` of a short one that follows none.
+    pub fn decode(&mut self, content: &[u8]) -> Option<Order> {
+        let order = match (content.first_chunk(), content, self.last) {
+            (Some(whole), ..) => Order::decode(whole),
+            (None, [skipped, ..], Some(last)) => {
+                Order { number: last.number.wrapping_add(1).wrapping_add(u32::from(*skipped)), ..last }
+            }
+            _ => return None,
+        };
+        self.last = Some(order);
+        Some(order)
     }
 }
 
@@ -87,6 +126,30 @@ mod tests {
         assert_eq!(Order::decode(&order.encode()), order);
         let lie = Order { bucket: 0xffff, ..order };
         assert_eq!(Order::decode(&lie.encode()), order);
+    }
+
+    #[test]
+    fn places_are_read_as_they_were_written_and_are_short_where_one_follows_another() {
+        let order = |bucket, number| Order { space: 7, bucket, number };
+        let mut written = Places::default();
+        let mut read = Places::default();
+        let places = [
+            (order(1, 5), 10),
+            (order(1, 6), 1),
+            (order(1, 262), 1),
+            (order(1, 519), 10),
+            (order(1, 518), 10),
+            (order(2, 519), 10),
+            (Order { space: 8, ..order(2, 520) }, 10),
+            (Order { space: 8, ..order(2, u32::MAX) }, 10),
+            (Order { space: 8, ..order(2, 1) }, 1),
+        ];
+        for (place, len) in places {
+            let mut content = [0; Order::BYTES];
+            assert_eq!(written.encode(place, &mut content), len, "{place:?}");
+            assert_eq!(read.decode(&content[..len]), Some(place));
+        }
+        assert_eq!(Places::default().decode(&[3]), None, "it follows none");
     }
 
     #[test]

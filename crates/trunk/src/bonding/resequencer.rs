@@ -1,5 +1,6 @@
 //! The far end of bonded paths: packets in the order in which they left.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub enum Turn {
     Now,
     /// Others come before it: give it to [`Resequencer::hold`].
     Early,
+    /// It has come before: drop it.
+    Again,
 }
 
 /// Counts of a [`Resequencer`], packets.
@@ -29,6 +32,8 @@ pub struct ResequencerStats {
     pub given_up: u64,
     /// The sum of the times that packets waited, µs.
     pub waited_us: u64,
+    /// Those that had come before: of lanes that were taken for lost, and were not.
+    pub duplicates: u64,
 }
 
 /// Puts packets into the order in which their sender numbered them.
@@ -43,6 +48,7 @@ pub struct Resequencer<P> {
     /// Packets whose turn it is.
     ready: VecDeque<P>,
     wait: Wait,
+    missing: Missing,
     held_bytes: usize,
     stats: ResequencerStats,
 }
@@ -77,50 +83,70 @@ struct Held<P> {
 struct Wait {
     /// The longest that packets have needed beyond [`Wait::LEAST`], and when that was.
     needed: Option<(Duration, Instant)>,
-    /// The last times that the wait was given up.
-    given_up: VecDeque<GivenUp>,
-}
-
-#[derive(Debug)]
-struct GivenUp {
-    space: u32,
-    bucket: u16,
-    /// The missing packets, by count.
-    missing: Range<u64>,
-    /// Since when the first one behind them waited.
-    since: Instant,
 }
 
 impl Wait {
-    const LEAST: Duration = Duration::from_millis(200);
+    const LEAST: Duration = Duration::from_millis(400);
     const MOST: Duration = Duration::from_millis(600);
     /// What a packet needed, and this part of it more, is waited for, for so long.
     const MARGIN: f64 = 0.25;
     const MEMORY: Duration = Duration::from_secs(60);
-    /// Given up waits that are remembered.
-    const MAX_GIVEN_UP: usize = 64;
 
     fn now(&self, now: Instant) -> Duration {
         let needed = self.needed.filter(|(_, at)| now.saturating_since(*at) < Self::MEMORY);
         needed.map_or(Self::LEAST, |(needed, _)| needed)
     }
 
-    fn handle_given_up(&mut self, given_up: GivenUp) {
-        if self.given_up.len() == Self::MAX_GIVEN_UP {
-            self.given_up.pop_front();
-        }
-        self.given_up.push_back(given_up);
-    }
-
-    /// A packet has come after its turn.
-    fn handle_late(&mut self, now: Instant, space: u32, bucket: u16, count: u64) {
-        let is_this =
-            |one: &&GivenUp| one.space == space && one.bucket == bucket && one.missing.contains(&count);
-        let Some(one) = self.given_up.iter().rev().find(is_this) else { return };
-        let needed = now.saturating_since(one.since).mul_f64(1.0 + Self::MARGIN);
+    /// A packet has come after its turn, and others had waited for it since then.
+    fn handle_late(&mut self, now: Instant, since: Instant) {
+        let needed = now.saturating_since(since).mul_f64(1.0 + Self::MARGIN);
         if needed <= Self::MOST {
             self.needed = Some((needed.max(self.now(now)), now));
         }
+    }
+}
+
+/// Packets for which nobody waits any longer: they come late, if they come. What comes after its turn and is none of them has come before.
+#[derive(Debug, Default)]
+struct Missing {
+    /// By space, bucket and count of the first of several: the count behind the last one, and since when others had waited for them.
+    ranges: BTreeMap<(u32, u16, u64), (u64, Instant)>,
+    /// Where ranges began, the last one at the end. Some are gone.
+    begun: VecDeque<(u32, u16, u64)>,
+}
+
+impl Missing {
+    /// Ranges that are remembered: of 8 MiB of long packets each second one.
+    const MAX_RANGES: usize = 4096;
+
+    fn add(&mut self, space: u32, bucket: u16, counts: Range<u64>, since: Instant) {
+        if counts.is_empty() {
+            return;
+        }
+        let key = (space, bucket, counts.start);
+        self.ranges.insert(key, (counts.end, since));
+        self.begun.push_back(key);
+        if self.begun.len() > Self::MAX_RANGES
+            && let Some(oldest) = self.begun.pop_front()
+        {
+            self.ranges.remove(&oldest);
+        }
+    }
+
+    /// Takes out a packet that has come. Since when others had waited for it, if it is one of them.
+    fn take(&mut self, space: u32, bucket: u16, count: u64) -> Option<Instant> {
+        let (key, range) = self.ranges.range_mut(..=(space, bucket, count)).next_back()?;
+        let (key, (end, since)) = (*key, *range);
+        if (key.0, key.1) != (space, bucket) || count >= end {
+            return None;
+        }
+        if key.2 == count {
+            self.ranges.remove(&key);
+        } else {
+            range.0 = count;
+        }
+        self.add(space, bucket, count + 1..end, since);
+        Some(since)
     }
 }
 
@@ -131,6 +157,7 @@ impl<P> Default for Resequencer<P> {
             deadlines: BTreeSet::new(),
             ready: VecDeque::new(),
             wait: Wait::default(),
+            missing: Missing::default(),
             held_bytes: 0,
             stats: ResequencerStats::default(),
         }
@@ -138,7 +165,7 @@ impl<P> Default for Resequencer<P> {
 }
 
 impl<P> Resequencer<P> {
-    /// What waits of one peer has at most so many bytes: those of 300 Mbit/s in 200 ms.
+    /// What waits of one peer has at most so many bytes: those of 160 Mbit/s in 400 ms.
     pub const MAX_BYTES: usize = 8 << 20;
     /// What a packet costs beside its bytes, about.
     const OVERHEAD: usize = 128;
@@ -159,24 +186,37 @@ impl<P> Resequencer<P> {
 
     /// Takes the place of a packet that has come.
     pub fn handle(&mut self, now: Instant, order: Order) -> Turn {
-        let (space, count) = self.find(order);
-        let next = &mut self.spaces[space].next[usize::from(order.bucket)];
-        if count > *next {
-            return Turn::Early;
-        }
-        if count < *next {
-            self.stats.late += 1;
-            self.wait.handle_late(now, order.space, order.bucket, count);
-        } else {
-            *next += 1;
-            self.release(now, space, order.bucket);
-        }
-        Turn::Now
+        let (space, count) = self.find(now, order);
+        let Space { next, waiting, .. } = &mut self.spaces[space];
+        let next = &mut next[usize::from(order.bucket)];
+        let has_come = match count.cmp(next) {
+            Ordering::Equal => {
+                *next += 1;
+                self.release(now, space, order.bucket);
+                false
+            }
+            Ordering::Greater => {
+                if waiting.get(&order.bucket).is_none_or(|waiting| !waiting.held.contains_key(&count)) {
+                    return Turn::Early;
+                }
+                true
+            }
+            Ordering::Less => {
+                let awaited = self.missing.take(order.space, order.bucket, count);
+                if let Some(since) = awaited {
+                    self.stats.late += 1;
+                    self.wait.handle_late(now, since);
+                }
+                awaited.is_none()
+            }
+        };
+        self.stats.duplicates += u64::from(has_come);
+        if has_come { Turn::Again } else { Turn::Now }
     }
 
     /// Has a packet wait that came [early](Turn::Early).
     pub fn hold(&mut self, now: Instant, order: Order, packet: P, bytes: usize) {
-        let (space, count) = self.find(order);
+        let (space, count) = self.find(now, order);
         let bytes = bytes + Self::OVERHEAD;
         self.held_bytes += bytes;
         self.stats.held += 1;
@@ -187,9 +227,7 @@ impl<P> Resequencer<P> {
             Waiting { held: BTreeMap::new(), deadline }
         });
         if let Some(same) = waiting.held.insert(count, Held { packet, bytes, since: now }) {
-            // No sender gives a number twice.
             self.held_bytes -= same.bytes;
-            self.ready.push_back(same.packet);
         }
         self.set_deadline(now, space, order.bucket);
         while self.held_bytes > Self::MAX_BYTES && self.give_up(now, space, order.bucket) {}
@@ -218,7 +256,7 @@ impl<P> Resequencer<P> {
     }
 
     /// The place of an order's space, and the count of its packet: the number without the wrap at 2^32.
-    fn find(&mut self, Order { space, bucket, number }: Order) -> (usize, u64) {
+    fn find(&mut self, now: Instant, Order { space, bucket, number }: Order) -> (usize, u64) {
         // Far from 0, so that packets before the first one that came have a count too.
         const BASE: u64 = 1 << 33;
         let at = self.spaces.iter().position(|known| known.id == space).unwrap_or_else(|| {
@@ -228,13 +266,15 @@ impl<P> Resequencer<P> {
             self.spaces.push(Space { id: space, next: Vec::new(), waiting: BTreeMap::new() });
             self.spaces.len() - 1
         });
-        let (buckets, bucket) = (&mut self.spaces[at].next, usize::from(bucket));
-        if buckets.len() <= bucket {
-            buckets.resize(bucket + 1, 0);
+        let (buckets, place) = (&mut self.spaces[at].next, usize::from(bucket));
+        if buckets.len() <= place {
+            buckets.resize(place + 1, 0);
         }
-        let next = &mut buckets[bucket];
+        let next = &mut buckets[place];
         if *next == 0 {
             *next = BASE + if number < Self::FRESH { 0 } else { u64::from(number) };
+            // What left before it may be on its way, over another lane.
+            self.missing.add(space, bucket, *next - u64::from(Self::FRESH)..*next, now);
         }
         let ahead = number.wrapping_sub(*next as u32).cast_signed();
         (at, next.saturating_add_signed(ahead.into()))
@@ -260,7 +300,7 @@ impl<P> Resequencer<P> {
             return false;
         };
         let next = &mut next[usize::from(bucket)];
-        self.wait.handle_given_up(GivenUp { space: *id, bucket, missing: *next..*first, since: held.since });
+        self.missing.add(*id, bucket, *next..*first, held.since);
         *next = *first;
         self.stats.given_up += 1;
         self.release(now, space, bucket);
@@ -320,6 +360,7 @@ mod tests {
         match resequencer.handle(now, order) {
             Turn::Now => out.push(order.number),
             Turn::Early => resequencer.hold(now, order, order.number, bytes),
+            Turn::Again => {}
         }
         out.extend(std::iter::from_fn(|| resequencer.poll()));
         out
@@ -342,14 +383,14 @@ mod tests {
         assert_eq!(arrive(&mut it, at(0), order(7, 0), 100), [0]);
         assert_eq!(arrive(&mut it, at(10), order(7, 2), 100), [0; 0]);
         assert_eq!(arrive(&mut it, at(50), order(7, 4), 100), [0; 0]);
-        assert_eq!(it.poll_timeout(), Some(at(210)));
-        it.handle_timeout(at(209));
+        assert_eq!(it.poll_timeout(), Some(at(410)));
+        it.handle_timeout(at(409));
         assert_eq!(it.poll(), None);
-        it.handle_timeout(at(210));
+        it.handle_timeout(at(410));
         assert_eq!((it.poll(), it.poll()), (Some(2), None));
-        assert_eq!(it.poll_timeout(), Some(at(250)), "3 is missing too, and noticed later");
-        assert_eq!(arrive(&mut it, at(220), order(7, 1), 100), [1], "late");
-        assert_eq!(arrive(&mut it, at(230), order(7, 3), 100), [3, 4]);
+        assert_eq!(it.poll_timeout(), Some(at(450)), "3 is missing too, and noticed later");
+        assert_eq!(arrive(&mut it, at(420), order(7, 1), 100), [1], "late");
+        assert_eq!(arrive(&mut it, at(430), order(7, 3), 100), [3, 4]);
         assert_eq!((it.stats().late, it.stats().given_up), (1, 1));
     }
 
@@ -366,11 +407,33 @@ mod tests {
             }
             waited
         };
-        assert_eq!(gap(0, 0, None), Some(200), "it never comes");
-        assert_eq!(gap(2_000, 2, Some(240)), Some(200));
-        assert_eq!(gap(4_000, 4, Some(5_000)), Some(300), "a quarter more");
-        assert_eq!(gap(10_000, 6, None), Some(300), "one that is later by seconds was on a path that failed");
-        assert_eq!(gap(63_000, 8, None), Some(200));
+        assert_eq!(gap(0, 0, None), Some(400), "it never comes");
+        assert_eq!(gap(2_000, 2, Some(440)), Some(400));
+        assert_eq!(gap(4_000, 4, Some(5_000)), Some(550), "a quarter more");
+        assert_eq!(gap(10_000, 6, None), Some(550), "one that is later by seconds was on a path that failed");
+        assert_eq!(gap(63_000, 8, None), Some(400));
+    }
+
+    #[test]
+    fn a_packet_that_comes_again_is_passed_on_once() {
+        let mut it = Resequencer::default();
+        let mut all = Vec::new();
+        let mut arrive = |ms: u64, number: u32| {
+            it.handle_timeout(at(ms));
+            all.extend(std::iter::from_fn(|| it.poll()));
+            all.extend(arrive(&mut it, at(ms), order(7, number), 100));
+        };
+        // 1 to 4 are missing for too long; then they come, each twice and in any order, and so do others.
+        for (ms, number) in
+            [(0, 0), (0, 0), (10, 5), (20, 5), (30, 6), (500, 3), (501, 3), (502, 1), (503, 4)]
+        {
+            arrive(ms, number);
+        }
+        for (ms, number) in [(504, 1), (505, 2), (506, 4), (507, 5), (508, 6), (509, 7), (510, 2), (511, 7)] {
+            arrive(ms, number);
+        }
+        assert_eq!(all, [0, 5, 6, 3, 1, 4, 2, 7]);
+        assert_eq!((it.stats().late, it.stats().duplicates), (4, 9));
     }
 
     #[test]
@@ -405,7 +468,10 @@ mod tests {
         }
         it.handle_timeout(at(10_000));
         out += std::iter::from_fn(|| it.poll()).count() as u64;
-        assert_eq!((out, it.held_bytes(), it.spaces.len()), (sent, 0, 64), "nothing is lost");
+        assert_eq!((it.held_bytes(), it.spaces.len()), (0, 64));
+        assert_eq!(out + it.stats().duplicates, sent, "nothing is lost");
+        assert!(it.missing.ranges.len() <= it.missing.begun.len());
+        assert!(it.missing.begun.len() <= Missing::MAX_RANGES);
     }
 
     /// Three paths, each in order, with delays that vary: what arrives is what was sent, in order in each flow.

@@ -71,7 +71,13 @@ pub trait LaneConnection {
     /// The packet cannot be framed.
     fn accept(&mut self, now: Instant, packet: Self::Packet) -> Result<(), Self::Error>;
 
-    /// Takes back the memory of a packet that the edge queue has dropped.
+    /// A copy of a packet, for as long as the connection has not delivered it; `None` without memory for it. Of connections that deliver
+    /// in order.
+    fn copy(&mut self, _packet: &Self::Packet) -> Option<Self::Packet> {
+        None
+    }
+
+    /// Takes back the memory of a packet that the edge queue has dropped, or of a copy that nobody needs any more.
     fn release(&mut self, packet: Self::Packet);
 
     /// Ends the batch. Returns the bytes that the connection has taken; a part may be left for

@@ -18,7 +18,7 @@ use super::stall::{Stall, Stalling};
 use super::{ArrivalReport, HandedOver, LaneConnection, LaneSnapshot};
 use crate::datagram::Rest;
 use crate::path::Grant;
-use crate::{Delivery, LaneId, Paths, Poll, Transmitter, TrunkPlan};
+use crate::{Delivery, LaneId, PacketStore, Paths, Poll, Transmitter, TrunkPlan};
 
 /// What the packets of a lane come from, and what its pump reports to.
 pub struct LaneEdge<'a, P> {
@@ -39,6 +39,29 @@ pub enum Served {
     Full,
     /// Nothing more leaves before this time: ceilings or pacing hold back what waits, or the lane has stalled.
     Held(Instant),
+}
+
+/// The memory of packets, by the connection that sends them.
+struct Memory<'a, C>(&'a mut C);
+
+impl<C: LaneConnection> PacketStore<C::Packet> for Memory<'_, C> {
+    #[inline]
+    fn copy(&mut self, packet: &C::Packet) -> Option<C::Packet> {
+        self.0.copy(packet)
+    }
+
+    #[inline]
+    fn release(&mut self, packet: C::Packet) {
+        self.0.release(packet);
+    }
+}
+
+/// Gives back the memory of copies that have been delivered.
+#[inline]
+fn release_spent<C: LaneConnection>(transmitter: &mut Transmitter<C::Packet>, connection: &mut C) {
+    while let Some(packet) = transmitter.poll_spent() {
+        connection.release(packet);
+    }
 }
 
 /// The sending half of one lane, without its connection. See the [trait](LaneConnection) for what its owner adds.
@@ -123,6 +146,7 @@ impl LanePump {
             let snapshot = connection.snapshot()?;
             self.delivered = self.control.written().saturating_sub(snapshot.held() as u64);
             self.control.handle_snapshot(now, lane, (&mut *transmitter, paths), snapshot);
+            release_spent(transmitter, connection);
             self.apply(connection)?;
         }
         if self.stall.is_some()
@@ -193,7 +217,7 @@ impl LanePump {
                 return Ok(Served::Full);
             };
             while connection.has_space() {
-                match transmitter.poll_transmit(now, lane, &mut room, |packet| connection.release(packet)) {
+                match transmitter.poll_transmit(now, lane, &mut room, Memory(connection)) {
                     Poll::Packet(packet) => connection.accept(now, packet)?,
                     Poll::Labelled(label, packet) => {
                         connection.announce(label)?;
@@ -261,6 +285,7 @@ impl LanePump {
         if transmitter.has_data_in_transit(lane) && self.control.delivery_due(now) {
             let held = connection.held()?;
             self.control.handle_held(now, lane, transmitter, held);
+            release_spent(transmitter, connection);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! A class on one of its lanes: the edge queue, and what P1 to P3 go by.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use trunkline_queue::{Conditions, Discard, DropReason, FlowIndex, Item, Queue, Settings};
@@ -11,6 +12,7 @@ use crate::lane::LaneSnapshot;
 use crate::rtt::UpperRtt;
 use crate::segment::Segment;
 use crate::transmitter::Packet;
+use crate::transmitter::departed::Departed;
 
 /// A packet at the edge, with what the transmitter has to remember of it.
 #[derive(Debug)]
@@ -88,6 +90,8 @@ pub struct EdgeQueueStats {
     pub moved: u64,
     /// Copies of packets that another lane of the class carries too. The counts of the queue have them as well.
     pub copies: u64,
+    /// Those of bonded classes that left again over another lane. The counts of the queue have them once.
+    pub resent: u64,
 }
 
 impl EdgeQueueStats {
@@ -97,6 +101,7 @@ impl EdgeQueueStats {
         self.refused += other.refused;
         self.moved += other.moved;
         self.copies += other.copies;
+        self.resent += other.resent;
     }
 }
 
@@ -106,6 +111,10 @@ pub(super) struct EdgeQueue<P> {
     pub(super) lane: usize,
     /// The lanes that serve it, if its class is bonded.
     pub(super) bond: Option<Bond>,
+    /// Packets that lanes took and may have lost: they leave again before any that wait.
+    pub(super) lost: VecDeque<Departed<P>>,
+    /// Memory of these, and of the copies of what lanes have taken, bytes.
+    pub(super) copy_bytes: usize,
     /// Its place in the lane's scheduler.
     pub(super) place: usize,
     pub(super) queue: Queue<Entry<P>>,
@@ -131,11 +140,32 @@ impl<P: Packet> EdgeQueue<P> {
         self.bond.as_ref().map_or(self.lane == lane, |bond| bond.has(lane as u8))
     }
 
+    /// Whether nothing of it is to leave.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.lost.is_empty()
+    }
+
     /// Whether this lane, which serves it, takes what it has to give next.
     #[inline]
     pub(super) fn has_for(&self, lane: u8) -> bool {
-        let takes = |bond: &Bond| bond.takes(lane, self.queue.stats().backlog_bytes);
-        !self.queue.is_empty() && self.bond.as_ref().is_none_or(takes)
+        match &self.bond {
+            None => !self.queue.is_empty(),
+            Some(bond) => !self.is_empty() && self.bond_has_for(bond, lane),
+        }
+    }
+
+    #[inline(never)]
+    fn bond_has_for(&self, bond: &Bond, lane: u8) -> bool {
+        let waiting = self.queue.stats().backlog_bytes;
+        self.lost
+            .front()
+            .map_or_else(|| bond.takes(lane, waiting), |lost| bond.takes_again(lane, lost.lane.0, waiting))
+    }
+
+    /// Memory of all that it has and its lanes have taken, bytes.
+    pub(super) const fn memory_bytes(&self) -> usize {
+        self.held_bytes + self.copy_bytes
     }
 
     pub(super) fn new(class: usize, lane: usize, place: usize, queue: Queue<Entry<P>>) -> Self {
@@ -143,6 +173,8 @@ impl<P: Packet> EdgeQueue<P> {
             class,
             lane,
             bond: None,
+            lost: VecDeque::new(),
+            copy_bytes: 0,
             place,
             queue,
             active: ActiveFlows::default(),
@@ -207,9 +239,22 @@ impl<P: Packet> EdgeQueue<P> {
         flows: &mut FlowTable,
         release: &mut impl FnMut(P),
     ) {
+        while let Some(lost) = self.lost.front()
+            && lost.at < oldest
+        {
+            self.drop_lost(release);
+        }
         let EdgeQueue { queue, held_bytes, .. } = self;
         let mut on_drop = |entry, reason| Dropping { flows, held_bytes, release }.discard(entry, reason);
         queue.expire(now, oldest, &mut on_drop);
+    }
+
+    /// Drops the first packet that was to leave again. Whether there was one.
+    pub(super) fn drop_lost(&mut self, release: &mut impl FnMut(P)) -> bool {
+        let Some(Departed { packet, .. }) = self.lost.pop_front() else { return false };
+        self.copy_bytes -= packet.memory_bytes();
+        release(packet);
+        true
     }
 
     /// Drops packets until they had `bytes` of memory, or none is left; how much they had.
@@ -220,15 +265,17 @@ impl<P: Packet> EdgeQueue<P> {
         flows: &mut FlowTable,
         release: &mut impl FnMut(P),
     ) -> usize {
-        let before = self.held_bytes;
-        let EdgeQueue { queue, held_bytes, .. } = self;
+        let before = self.memory_bytes();
         let enough = before.saturating_sub(bytes);
+        while self.memory_bytes() > enough && self.drop_lost(release) {}
+        let EdgeQueue { queue, held_bytes, copy_bytes, .. } = self;
+        let enough = enough.saturating_sub(*copy_bytes);
         while *held_bytes > enough
             && queue.shed(now, &mut |entry, reason| {
                 Dropping { flows, held_bytes, release }.discard(entry, reason);
             })
         {}
-        before - self.held_bytes
+        before - self.memory_bytes()
     }
 
     /// Gives the queue the conditions of its lane: its rate, of which `promised` is this class's part by weight, and its

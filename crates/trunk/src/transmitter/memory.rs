@@ -5,24 +5,24 @@
 
 use trunkline_units::Instant;
 
-use super::{Packet, Transmitter};
+use super::{EdgeQueue, Packet, Transmitter};
 use crate::LaneId;
 
 impl<P: Packet> Transmitter<P> {
-    /// Memory of the packets that wait for a lane, bytes.
+    /// Memory of the packets that wait for a lane, and of the copies of bonded ones that it has taken, bytes.
     pub fn held_bytes(&self, lane: LaneId) -> usize {
         self.lanes[lane.index()]
             .edge_queues
             .iter()
             .map(|edge_queue| &self.edge_queues[*edge_queue])
             .filter(|edge_queue| edge_queue.lane == lane.index() || edge_queue.bond.is_none())
-            .map(|edge_queue| edge_queue.held_bytes)
+            .map(EdgeQueue::memory_bytes)
             .sum()
     }
 
-    /// Memory of all packets that wait, bytes.
+    /// Memory of all packets that wait and of all copies, bytes.
     pub fn all_held_bytes(&self) -> usize {
-        self.edge_queues.iter().map(|edge_queue| edge_queue.held_bytes).sum()
+        self.edge_queues.iter().map(EdgeQueue::memory_bytes).sum()
     }
 
     /// Drops what has waited for a lane since before `oldest`, and gives back memory that is not needed for the rest. For a lane that
@@ -34,12 +34,20 @@ impl<P: Packet> Transmitter<P> {
     }
 
     /// Drops packets that have about `bytes` of memory, of the queue that holds most among those of the lanes in `lanes`, a bit each;
-    /// how much they had.
+    /// how much they had. Copies go first: nothing is lost with them as long as no lane fails.
     pub fn shed(&mut self, now: Instant, lanes: u32, bytes: usize, mut release: impl FnMut(P)) -> usize {
-        let chosen = |edge_queue: &&mut super::EdgeQueue<P>| lanes & (1 << edge_queue.lane) != 0;
-        let largest =
-            self.edge_queues.iter_mut().filter(chosen).max_by_key(|edge_queue| edge_queue.held_bytes);
-        largest.map_or(0, |edge_queue| edge_queue.shed(now, bytes, &mut self.flows, &mut release))
+        let chosen = (0..self.edge_queues.len()).filter(|at| lanes & (1 << self.edge_queues[*at].lane) != 0);
+        let Some(largest) = chosen.max_by_key(|at| self.edge_queues[*at].memory_bytes()) else { return 0 };
+        let before = self.edge_queues[largest].memory_bytes();
+        let left = self.edge_queues[largest].copy_bytes.saturating_sub(bytes);
+        for lane in (0..self.lanes.len() as u8).map(LaneId) {
+            if self.lanes[lane.index()].edge_queues.contains(&largest) {
+                self.drop_copies(lane, largest, left, &mut release);
+            }
+        }
+        let freed = before - self.edge_queues[largest].memory_bytes();
+        let more = bytes.saturating_sub(freed);
+        freed + self.edge_queues[largest].shed(now, more, &mut self.flows, &mut release)
     }
 
     /// Remembers up to `limit` flows from now on; those it has places for now stay.

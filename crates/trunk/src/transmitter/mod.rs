@@ -1,5 +1,6 @@
 //! The sending half of a trunk.
 
+mod departed;
 mod edge_queue;
 mod flow_record;
 mod lanes_in_use;
@@ -14,7 +15,7 @@ use std::ops::Range;
 
 use trunkline_packet::{FlowHasher, Headers};
 use trunkline_queue::{FlowIndex, Item, Scheduler, Selection, Share, Touched};
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Seq};
 
 use crate::admission::Admission;
 use crate::bonding::{Numbering, Order};
@@ -24,6 +25,7 @@ use crate::path::{EdgeQueueDemand, PathSummary};
 use crate::replication::Replication;
 use crate::segment::Segment;
 use crate::{ClassId, ClassSettings, Classifier, LaneId, Over, SequenceNumber, TrunkPlan};
+use departed::Departed;
 use edge_queue::{Dropping, EdgeQueue, Entry, SequenceRange};
 use lanes_in_use::LanesInUse;
 use paths::ClassPaths;
@@ -47,7 +49,7 @@ pub trait Packet: Item {
 
 /// Where packets come from and go to: the owner's memory.
 pub trait PacketStore<P> {
-    /// A copy of a packet of one segment; `None` without memory for it.
+    /// A copy of a packet; `None` without memory for it.
     fn copy(&mut self, packet: &P) -> Option<P>;
 
     /// Takes back the memory of a packet.
@@ -103,11 +105,14 @@ pub enum Label {
     Order(Order),
 }
 
-struct Lane {
+struct Lane<P> {
     /// Its edge queues, in the order of the scheduler's places.
     edge_queues: Vec<usize>,
     scheduler: Scheduler,
-    undelivered: Undelivered,
+    /// What the retransmission filter covers.
+    undelivered: Undelivered<(FlowIndex, Seq)>,
+    /// What it took of bonded classes.
+    copies: Undelivered<Departed<P>>,
     opening: Opening,
 }
 
@@ -200,7 +205,7 @@ pub struct Transmitter<P> {
     asks_behaviour: bool,
     classes: Vec<ClassState>,
     edge_queues: Vec<EdgeQueue<P>>,
-    lanes: Vec<Lane>,
+    lanes: Vec<Lane<P>>,
     flows: FlowTable,
     forgotten: u64,
     hasher: FlowHasher,
@@ -209,6 +214,8 @@ pub struct Transmitter<P> {
     next_number: u32,
     /// The places of packets of bonded classes.
     numbering: Numbering,
+    /// Copies of packets that have been delivered.
+    spent: Vec<P>,
 }
 
 impl<P: Packet> Transmitter<P> {
@@ -234,6 +241,7 @@ impl<P: Packet> Transmitter<P> {
             seed,
             next_number: 0,
             numbering: Numbering::default(),
+            spent: Vec::new(),
         };
         transmitter.reconfigure(Instant::ZERO, plan, |_| {});
         transmitter
@@ -253,11 +261,12 @@ impl<P: Packet> Transmitter<P> {
             .any(|edge_queue| self.edge_queues[*edge_queue].has_for(lane.0))
     }
 
-    /// Whether the lane holds data that the retransmission filter covers: only then do reports of what it has
-    /// delivered change anything.
+    /// Whether the lane holds data that the retransmission filter covers, or that leaves again if it is lost: only then do reports of
+    /// what it has delivered change anything.
     #[inline]
     pub fn has_data_in_transit(&self, lane: LaneId) -> bool {
-        !self.lanes[lane.index()].undelivered.is_empty()
+        let state = &self.lanes[lane.index()];
+        !state.undelivered.is_empty() || !state.copies.is_empty()
     }
 
     /// Whether a class on the lane uses its lanes by what the path is like.
@@ -445,8 +454,8 @@ impl<P: Packet> Transmitter<P> {
     /// Takes note of how a lane does. `delivered` is the place in its byte stream before which the far end has
     /// everything.
     pub fn handle_lane(&mut self, now: Instant, lane: LaneId, snapshot: &LaneSnapshot, delivered: u64) {
+        self.handle_delivered(lane, delivered);
         let state = &mut self.lanes[lane.index()];
-        state.undelivered.delivered(delivered, &mut self.flows);
         let (classes, edge_queues) = (&self.plan.classes, &mut self.edge_queues);
         let weight = |edge_queue: &EdgeQueue<P>| f64::from(classes[edge_queue.class].share.weight.max(1));
         let opens = state.opening.update(now, snapshot);
@@ -486,18 +495,26 @@ impl<P: Packet> Transmitter<P> {
     /// else: cheaper than [`handle_lane`](Transmitter::handle_lane).
     #[inline]
     pub fn handle_delivered(&mut self, lane: LaneId, delivered: u64) {
-        self.lanes[lane.index()].undelivered.delivered(delivered, &mut self.flows);
+        let state = &mut self.lanes[lane.index()];
+        state.undelivered.delivered(delivered, &mut self.flows);
+        if !state.copies.is_empty() {
+            self.spend_copies(lane, delivered);
+        }
     }
 
     /// Takes note that all packets polled so far end at or before `position` in the lane's byte stream.
     #[inline]
     pub fn handle_transmitted(&mut self, lane: LaneId, position: u64) {
-        self.lanes[lane.index()].undelivered.place(position);
+        let state = &mut self.lanes[lane.index()];
+        state.undelivered.place(position);
+        state.copies.place(position);
     }
 
-    /// Takes note that a lane is gone, or may be: the data that it took and did not deliver may be lost.
+    /// Takes note that a lane is gone, or may be: the data that it took and did not deliver may be lost. That of bonded classes leaves
+    /// again.
     pub fn handle_lane_lost(&mut self, lane: LaneId) {
         self.lanes[lane.index()].undelivered.lost(&mut self.flows);
+        self.take_back(lane);
     }
 
     /// The next packet for a lane that has `room` bytes left, from which it takes its size. A packet larger than
@@ -508,20 +525,30 @@ impl<P: Packet> Transmitter<P> {
         now: Instant,
         lane: LaneId,
         room: &mut usize,
-        mut release: impl FnMut(P),
+        mut store: impl PacketStore<P>,
     ) -> Poll<P> {
         let state = &mut self.lanes[lane.index()];
         while *room > 0 {
             let (edge_queues, queues) = (&state.edge_queues, &self.edge_queues);
             let turn = state.scheduler.select(now, |place| queues[edge_queues[place]].has_for(lane.0));
-            let edge_queue = match turn {
-                Selection::Class(place) => &mut self.edge_queues[state.edge_queues[place]],
+            let index = match turn {
+                Selection::Class(place) => state.edge_queues[place],
                 Selection::WaitUntil(at) => return Poll::Wait(at),
                 Selection::Nothing => return Poll::Nothing,
             };
+            let edge_queue = &mut self.edge_queues[index];
+            if let Some(lost) = edge_queue.lost.pop_front() {
+                let bytes = lost.packet.bytes();
+                edge_queue.copy_bytes -= lost.packet.memory_bytes();
+                edge_queue.stats.resent += u64::from(lost.packet.segments());
+                state.scheduler.charge(now, edge_queue.place, bytes as u64);
+                *room = room.saturating_sub(bytes);
+                return self.depart(Departed { lane, at: now, ..lost }, &mut store);
+            }
             // A discipline may drop all it has while it looks for something to send.
             let EdgeQueue { queue, held_bytes, .. } = edge_queue;
-            let on_drop = &mut Dropping { flows: &mut self.flows, held_bytes, release: &mut release };
+            let release = &mut |packet| store.release(packet);
+            let on_drop = &mut Dropping { flows: &mut self.flows, held_bytes, release };
             let next = queue.dequeue_into(now, on_drop);
             let Some(entry) = next.map(|dequeued| dequeued.item) else { continue };
             let bytes = entry.packet.bytes();
@@ -531,13 +558,13 @@ impl<P: Packet> Transmitter<P> {
             if let (Some(range), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
                 flow.segment_left(now, range.seq, range.end);
                 if self.plan.classes[edge_queue.class].filters_retransmissions {
-                    state.undelivered.push(entry.flow, range.end);
+                    state.undelivered.push((entry.flow, range.end));
                 }
             }
-            if let Some(bond) = &mut edge_queue.bond {
-                bond.handle_sent(now, lane.0, bytes);
+            if edge_queue.bond.is_some() {
                 let order = self.numbering.next(space(self.seed), entry.hash);
-                return Poll::Labelled(Label::Order(order), entry.packet);
+                let packet = entry.packet;
+                return self.depart(Departed { packet, order, edge_queue: index, lane, at: now }, &mut store);
             }
             let Some(number) = entry.number else { return Poll::Packet(entry.packet) };
             let number = SequenceNumber { space: space(self.seed), number };
@@ -548,6 +575,7 @@ impl<P: Packet> Transmitter<P> {
 
     /// Drops everything that waits, handing each packet to `discard`.
     pub fn flush(&mut self, now: Instant, mut discard: impl FnMut(P)) {
+        self.discard_departed(&mut discard);
         for edge_queue in &mut self.edge_queues {
             edge_queue.flush(now, &mut self.flows, &mut discard);
         }

@@ -147,7 +147,7 @@ impl<P: Packet> Transmitter<P> {
                     if let Some(bond) = &mut edge_queue.bond {
                         bond.handle_paths(open, paths, up);
                     }
-                    moved |= if edge_queue.queue.is_empty() { 0 } else { edge_queue.lanes() };
+                    moved |= if edge_queue.is_empty() { 0 } else { edge_queue.lanes() };
                 }
             } else if closes {
                 for edge_queue in own {

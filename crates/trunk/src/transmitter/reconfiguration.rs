@@ -6,6 +6,7 @@ use trunkline_units::Instant;
 use super::edge_queue::EdgeQueue;
 use super::lanes_in_use::LanesInUse;
 use super::paths::ClassPaths;
+use super::undelivered::Undelivered;
 use super::{ClassState, Lane, Packet, Transmitter};
 use crate::admission::Admission;
 use crate::bonding::Bond;
@@ -15,13 +16,14 @@ use crate::{ClassId, Classifier, LaneId, TrunkPlan};
 
 impl<P: Packet> Transmitter<P> {
     /// Applies a new plan. A class with the same name keeps its counts and the places of its flows and, if its discipline stays, its
-    /// backlog. Packets of classes and lanes that are gone are dropped and go to `discard`. A lane whose group, path and place on the
-    /// path stay keeps its data in transit.
+    /// backlog. Packets of classes and lanes that are gone are dropped and go to `discard`, and so do copies of packets. A lane whose group,
+    /// path and place on the path stay keeps its data in transit.
     ///
     /// # Panics
     /// As [`Transmitter::new`].
     pub fn reconfigure(&mut self, now: Instant, plan: TrunkPlan, mut discard: impl FnMut(P)) {
         plan.check();
+        self.discard_departed(&mut discard);
         let old_plan = std::mem::replace(&mut self.plan, plan);
         let mut old_edge_queues = std::mem::take(&mut self.edge_queues);
         let mut old_lanes = std::mem::take(&mut self.lanes);
@@ -136,6 +138,7 @@ impl<P: Packet> Transmitter<P> {
                     edge_queues,
                     scheduler: Scheduler::new(&shares),
                     undelivered,
+                    copies: Undelivered::default(),
                     opening,
                 });
             }

@@ -7,49 +7,80 @@ use trunkline_units::Seq;
 
 use crate::flow::FlowTable;
 
-/// Ranges of flows' sequence numbers in the order in which the lane took them, each with the place in the lane's
-/// stream where it ends at the latest.
-#[derive(Debug, Default)]
-pub(super) struct Undelivered {
-    ranges: VecDeque<(u64, FlowIndex, Seq)>,
-    /// Ranges at the back that have no place yet.
+/// Something of each packet that the lane took, in that order, with the place in the lane's stream where the packet ends at the latest.
+#[derive(Debug)]
+pub(super) struct Undelivered<T> {
+    taken: VecDeque<(u64, T)>,
+    /// Those at the back that have no place yet.
     unplaced: usize,
 }
 
-impl Undelivered {
+impl<T> Default for Undelivered<T> {
+    fn default() -> Self {
+        Undelivered { taken: VecDeque::new(), unplaced: 0 }
+    }
+}
+
+impl<T> Undelivered<T> {
     #[inline]
-    pub(super) fn push(&mut self, flow: FlowIndex, end: Seq) {
-        self.ranges.push_back((u64::MAX, flow, end));
+    pub(super) fn push(&mut self, taken: T) {
+        self.taken.push_back((u64::MAX, taken));
         self.unplaced += 1;
     }
 
     /// All that was pushed so far ends at `position` of the lane's stream, or before.
     #[inline]
     pub(super) fn place(&mut self, position: u64) {
-        let len = self.ranges.len();
-        for range in self.ranges.range_mut(len - self.unplaced..) {
-            range.0 = position;
+        if self.unplaced == 0 {
+            return;
+        }
+        let len = self.taken.len();
+        for taken in self.taken.range_mut(len - self.unplaced..) {
+            taken.0 = position;
         }
         self.unplaced = 0;
     }
 
     /// Whether the lane has delivered all that it took.
     pub(super) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.taken.is_empty()
     }
 
-    /// The far end has everything before `position`.
-    pub(super) fn delivered(&mut self, position: u64, flows: &mut FlowTable) {
-        while let Some((end, flow, seq)) = self.ranges.front().copied() {
-            if end > position {
-                break;
-            }
-            self.ranges.pop_front();
-            if let Some(flow) = flows.get_mut(flow) {
-                flow.in_transit.release(seq);
-            }
+    /// Takes out the first one.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let (_, taken) = self.taken.pop_front()?;
+        self.unplaced = self.unplaced.min(self.taken.len());
+        Some(taken)
+    }
+
+    /// Takes out those that end at `position` or before, the first one first.
+    #[inline]
+    pub(super) fn take_delivered(&mut self, position: u64, mut each: impl FnMut(T)) {
+        while self.taken.front().is_some_and(|(end, _)| *end <= position)
+            && let Some((_, taken)) = self.taken.pop_front()
+        {
+            each(taken);
         }
-        self.unplaced = self.unplaced.min(self.ranges.len());
+        self.unplaced = self.unplaced.min(self.taken.len());
+    }
+
+    /// Takes out all of them, the first one first.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> {
+        self.unplaced = 0;
+        self.taken.drain(..).map(|(_, taken)| taken)
+    }
+}
+
+/// The ends of ranges of flows' sequence numbers.
+impl Undelivered<(FlowIndex, Seq)> {
+    /// The far end has everything before `position`.
+    #[inline]
+    pub(super) fn delivered(&mut self, position: u64, flows: &mut FlowTable) {
+        self.take_delivered(position, |(flow, end)| {
+            if let Some(flow) = flows.get_mut(flow) {
+                flow.in_transit.release(end);
+            }
+        });
     }
 
     /// The lane is gone, and what it held may be lost.

@@ -48,6 +48,10 @@ impl Packet for Whole {
     fn prefix(&self) -> &[u8] {
         &self.bytes
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
 }
 
 pub(crate) fn udp(source_port: u16, destination_port: u16, payload: usize) -> Whole {

@@ -67,6 +67,10 @@ impl<C: LaneConnection> LaneConnection for Recorder<'_, C> {
         self.connection.accept(now, packet)
     }
 
+    fn copy(&mut self, packet: &C::Packet) -> Option<C::Packet> {
+        self.connection.copy(packet)
+    }
+
     fn release(&mut self, packet: C::Packet) {
         self.calls.push("release".to_owned());
         self.connection.release(packet);

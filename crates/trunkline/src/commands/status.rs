@@ -277,6 +277,9 @@ fn uplinks(table: &mut Table, peer: &Peer) {
             uplink.silences,
         ));
     }
+    for class in peer.classes.iter().filter(|class| class.resent > 0) {
+        table.line(&format!("    {} packets of {} left again over another path", class.resent, class.name));
+    }
 }
 
 /// From this part on a path's losses are said.
@@ -523,6 +526,10 @@ mod tests {
         assert_eq!(row(&table, "dsl"), words, "{table}");
         let words = ["lte", "silent", "1/3", "0", "-", "0", "dialled", "by", "the", "peer,", "backup"];
         assert_eq!(row(&table, "lte"), words, "{table}");
+        assert!(!table.contains("left again"));
+        status.peers[0].classes = vec![Class { name: "tcp".to_owned(), resent: 41, ..Class::default() }];
+        let table = super::table(&status.clone(), &status);
+        assert!(table.contains("41 packets of tcp left again over another path"), "{table}");
     }
 
     #[test]
