@@ -13,11 +13,38 @@ use crate::path::PathSet;
 ///
 /// The rule is that of earliest completion (Lim and others 2017): a lane takes the next packet if this arrives over it no later than the
 /// last of what waits would over the faster lanes alone. While little waits, only the lane over which it arrives first takes packets. While
-/// more waits than that lane carries in the time by which another path is slower, the other one takes packets too.
+/// more waits than that lane carries in the time by which another path is slower, the other one takes packets too; or while half as much has
+/// waited for a second, without a break.
 #[derive(Debug, Clone)]
 pub(crate) struct Bond {
     lanes: Vec<BondedLane>,
     now: Instant,
+    standing: Standing,
+}
+
+/// What has waited all the time lately: a flow that stands behind it has a window for a longer path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Standing {
+    /// The fewest bytes that waited in this stretch of time and in the one before, and since when this one lasts.
+    fewest: [u64; 2],
+    since: Option<Instant>,
+}
+
+impl Standing {
+    const STRETCH: Duration = Duration::from_millis(500);
+
+    fn update(&mut self, now: Instant, waiting_bytes: u64) {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_since(since) >= Self::STRETCH {
+            *self = Standing { fewest: [waiting_bytes, self.fewest[0]], since: Some(now) };
+        } else {
+            self.fewest[0] = self.fewest[0].min(waiting_bytes);
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fewest[0].min(self.fewest[1])
+    }
 }
 
 impl Bond {
@@ -32,7 +59,8 @@ impl Bond {
 
     /// Of these lanes, by the numbers of their paths. All are usable until it is known which paths work.
     pub(crate) fn new(lanes: impl Iterator<Item = u8>) -> Self {
-        Bond { lanes: lanes.map(BondedLane::new).collect(), now: Instant::ZERO }
+        let lanes = lanes.map(BondedLane::new).collect();
+        Bond { lanes, now: Instant::ZERO, standing: Standing::default() }
     }
 
     fn get(&self, lane: u8) -> Option<&BondedLane> {
@@ -72,8 +100,10 @@ impl Bond {
         now: Instant,
         lane: u8,
         snapshot: &LaneSnapshot,
+        waiting_bytes: u64,
     ) -> LaneSnapshot {
         self.now = now;
+        self.standing.update(now, waiting_bytes);
         if let Some(known) = self.get_mut(lane) {
             known.handle_snapshot(now, snapshot);
         }
@@ -134,8 +164,8 @@ impl Bond {
         if own.has_sent_within(now, difference + Self::PAUSE) {
             return true;
         }
-        let nanos = u128::from(waiting_bytes) * 8_000_000_000 / u128::from(faster);
-        difference.as_nanos() <= nanos
+        let lasts = |bytes: u64| u128::from(bytes) * 8_000_000_000 / u128::from(faster);
+        difference.as_nanos() <= lasts(waiting_bytes).max(lasts(self.standing.bytes()) * 2)
     }
 }
 
@@ -147,7 +177,7 @@ mod tests {
     fn bond(lanes: [(u64, f64); 3]) -> Bond {
         let mut bond = Bond::new(0..3);
         for (lane, (rtt_ms, mbit)) in (0..).zip(lanes) {
-            let _ = bond.handle_snapshot(Instant::from_millis(1000), lane, &snapshot(rtt_ms, mbit));
+            let _ = bond.handle_snapshot(Instant::from_millis(1000), lane, &snapshot(rtt_ms, mbit), 0);
         }
         bond
     }
@@ -223,9 +253,9 @@ mod tests {
         let now = Instant::from_millis(1100);
         bond.handle_sent(Instant::from_millis(1001), 1, 1500);
         bond.handle_sent(now, 0, 0);
-        let _ = bond.handle_snapshot(now, 1, &slow);
+        let _ = bond.handle_snapshot(now, 1, &slow, 0);
         assert_eq!(taking(&bond, 1500), [0, 2], "its packets wait on the path");
-        let _ = bond.handle_snapshot(now, 1, &slow);
+        let _ = bond.handle_snapshot(now, 1, &slow, 0);
         assert_eq!(taking(&bond, 1500), [0, 1, 2], "they did, and it has sent none since");
     }
 
@@ -245,13 +275,29 @@ mod tests {
     }
 
     #[test]
+    fn half_the_backlog_is_enough_for_a_slower_path_once_it_has_stood_for_a_second() {
+        let mut bond = bond([(20, 10.0), (20, 10.0), (220, 5.0)]);
+        // 100 ms of 20 Mbit/s are 250 kB.
+        let mut wait = |ms: std::ops::Range<u64>, waiting_bytes: u64| {
+            for ms in ms.step_by(20) {
+                let _ = bond.handle_snapshot(Instant::from_millis(ms), 0, &snapshot(20, 10.0), waiting_bytes);
+            }
+            taking(&bond, 150_000)
+        };
+        assert_eq!(wait(1000..1900, 150_000), [0, 1], "not for long");
+        assert_eq!(wait(1900..2600, 150_000), [0, 1, 2]);
+        assert_eq!(wait(2600..2620, 0), [0, 1], "nothing waited for a moment");
+        assert_eq!(wait(2620..4000, 150_000), [0, 1, 2]);
+    }
+
+    #[test]
     fn a_path_that_works_again_is_as_good_as_before_it_failed() {
         let mut bond = bond([(20, 10.0), (20, 10.0), (220, 5.0)]);
         let repairing = LaneSnapshot { unacknowledged: 9000, out_of_order: 6000, ..snapshot(20, 10.0) };
         for step in 0..40 {
             let now = Instant::from_millis(1000 + step * 20);
             bond.handle_sent(now, 0, 1500);
-            let _ = bond.handle_snapshot(now, 0, &repairing);
+            let _ = bond.handle_snapshot(now, 0, &repairing, 0);
         }
         let later = Instant::from_millis(2000);
         bond.handle_sent(later, 1, 0);
@@ -266,7 +312,7 @@ mod tests {
         let mut bond = bond([(20, 10.0), (30, 10.0), (220, 5.0)]);
         // It has sent something, so that its rate is measured anew.
         bond.handle_sent(Instant::from_millis(1001), 0, 1500);
-        let all = bond.handle_snapshot(Instant::from_millis(1020), 0, &snapshot(20, 12.0));
+        let all = bond.handle_snapshot(Instant::from_millis(1020), 0, &snapshot(20, 12.0), 0);
         assert_eq!(all.delivery_rate, Some(Rate::from_mbit(27.0)));
         assert_eq!(all.srtt, Some(Duration::from_millis(220)));
     }

@@ -463,7 +463,9 @@ impl<P: Packet> Transmitter<P> {
         for index in &state.edge_queues {
             let promised = weight(&edge_queues[*index]) / total;
             let edge_queue = &mut edge_queues[*index];
-            let bonded = edge_queue.bond.as_mut().map(|bond| bond.handle_snapshot(now, lane.0, snapshot));
+            let waiting = edge_queue.queue.stats().backlog_bytes;
+            let bonded =
+                edge_queue.bond.as_mut().map(|bond| bond.handle_snapshot(now, lane.0, snapshot, waiting));
             edge_queue.observe(now, bonded.as_ref().unwrap_or(snapshot), promised, opens);
         }
     }
