@@ -39,6 +39,11 @@ pub(super) struct BondedLane {
     known_sent: u64,
     /// When it took the last packet.
     sent_at: Option<Instant>,
+    /// Since when it has taken some without a pause.
+    used_since: Instant,
+    /// How long its rate is known when it has taken nothing, and whether it is.
+    holds: Duration,
+    is_held: bool,
 }
 
 impl BondedLane {
@@ -55,9 +60,13 @@ impl BondedLane {
     const BELOW_WINDOW: f64 = 0.7;
     const QUEUE: f64 = 0.25;
     /// A rate is not known any more when the lane has taken nothing for so long, nor its repairs and lateness when it has for so long: the
-    /// path may have changed.
+    /// path may have changed. While it is tried again and again in vain, twice as long each time.
     const RATE_HOLDS: Duration = Duration::from_secs(5);
+    const MAX_RATE_HOLDS: Duration = Duration::from_secs(80);
     const LATENESS_HOLDS: Duration = Duration::from_secs(30);
+    /// It is not tried, but used, when it has taken packets for so long without such a pause.
+    const USED: Duration = Duration::from_secs(5);
+    const PAUSE: Duration = Duration::from_secs(1);
 
     pub(super) const fn new(lane: u8) -> Self {
         BondedLane {
@@ -78,6 +87,9 @@ impl BondedLane {
             sent: 0,
             known_sent: 0,
             sent_at: None,
+            used_since: Instant::ZERO,
+            holds: Self::RATE_HOLDS,
+            is_held: false,
         }
     }
 
@@ -109,6 +121,7 @@ impl BondedLane {
         if is_usable && !self.is_usable {
             // How it failed says nothing of how it is now.
             (self.repairing, self.lateness, self.mark) = (0.0, 0.0, None);
+            self.holds = Self::RATE_HOLDS;
         }
         (self.is_usable, self.capacity) = (is_usable, capacity);
     }
@@ -117,6 +130,9 @@ impl BondedLane {
         self.sent += bytes;
         self.taken += bytes;
         if bytes > 0 {
+            if !self.has_sent_within(now, Self::PAUSE) {
+                self.used_since = now;
+            }
             self.sent_at = Some(now);
         }
     }
@@ -129,8 +145,15 @@ impl BondedLane {
         self.longer =
             snapshot.srtt.filter(|_| is_used).map_or(Duration::ZERO, |srtt| srtt.saturating_sub(min_rtt));
         self.measure_rate(is_used, snapshot);
-        if !self.has_sent_within(now, Self::RATE_HOLDS) {
+        let is_held = self.has_sent_within(now, self.holds);
+        if !is_held {
             self.is_path_limited = false;
+        }
+        if std::mem::replace(&mut self.is_held, is_held) && !is_held {
+            self.holds = (self.holds * 2).min(Self::MAX_RATE_HOLDS);
+        }
+        if self.has_sent_within(now, Self::PAUSE) && now.saturating_since(self.used_since) >= Self::USED {
+            self.holds = Self::RATE_HOLDS;
         }
         if is_used {
             let is_repairing = f64::from(u8::from(snapshot.out_of_order > 0));
@@ -183,11 +206,7 @@ impl BondedLane {
     /// What its path carries, if the lane has shown that lately.
     pub(super) fn known_rate(&self, now: Instant) -> Option<Rate> {
         let is_known = self.is_path_limited || self.capacity.is_some();
-        if is_known && self.has_sent_within(now, Self::RATE_HOLDS) {
-            self.capacity.or(self.rate)
-        } else {
-            None
-        }
+        if is_known && self.has_sent_within(now, self.holds) { self.capacity.or(self.rate) } else { None }
     }
 
     /// How long a packet of full size that it takes now is on its way, behind what the lane holds and has not brought under way.
@@ -249,6 +268,36 @@ mod tests {
             lane.handle_snapshot(at(ms), &snapshot(0));
         }
         assert!(delay_ms(&lane, at(2000)) <= 15, "{}", delay_ms(&lane, at(2000)));
+    }
+
+    #[test]
+    fn a_lane_that_is_tried_in_vain_is_tried_more_and_more_rarely_until_it_is_used() {
+        let mut lane = BondedLane::new(0);
+        lane.handle_path(true, Some(Rate::from_mbit(1.0)));
+        let mut now = 0;
+        // Takes packets for so long; then how long its rate is known, in looks of 20 ms.
+        let mut forgotten_after = |lane: &mut BondedLane, used_ms: u64| {
+            let end = now + used_ms;
+            while now <= end {
+                lane.handle_sent(at(now), 1500);
+                lane.handle_snapshot(at(now), &snapshot(0));
+                now += 20;
+            }
+            let from = now;
+            while lane.known_rate(at(now)).is_some() {
+                lane.handle_snapshot(at(now), &snapshot(0));
+                now += 20;
+            }
+            lane.handle_snapshot(at(now), &snapshot(0));
+            (now - from).div_ceil(1000)
+        };
+        let times: Vec<u64> = (0..6).map(|_| forgotten_after(&mut lane, 400)).collect();
+        assert_eq!(times, [5, 10, 20, 40, 80, 80]);
+        assert_eq!(forgotten_after(&mut lane, 6000), 5, "it was used");
+        assert_eq!(forgotten_after(&mut lane, 400), 10);
+        lane.handle_path(false, None);
+        lane.handle_path(true, Some(Rate::from_mbit(1.0)));
+        assert_eq!(forgotten_after(&mut lane, 400), 5, "its path has failed since");
     }
 
     #[test]
