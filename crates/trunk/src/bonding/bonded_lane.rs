@@ -41,9 +41,8 @@ pub(super) struct BondedLane {
     sent_at: Option<Instant>,
     /// Since when it has taken some without a pause.
     used_since: Instant,
-    /// How long its rate is known when it has taken nothing, and whether it is.
+    /// How long its rate is known when it has taken nothing.
     holds: Duration,
-    is_held: bool,
 }
 
 impl BondedLane {
@@ -89,7 +88,6 @@ impl BondedLane {
             sent_at: None,
             used_since: Instant::ZERO,
             holds: Self::RATE_HOLDS,
-            is_held: false,
         }
     }
 
@@ -121,7 +119,7 @@ impl BondedLane {
         if is_usable && !self.is_usable {
             // How it failed says nothing of how it is now.
             (self.repairing, self.lateness, self.mark) = (0.0, 0.0, None);
-            self.holds = Self::RATE_HOLDS;
+            (self.sent_at, self.holds) = (None, Self::RATE_HOLDS);
         }
         (self.is_usable, self.capacity) = (is_usable, capacity);
     }
@@ -132,6 +130,9 @@ impl BondedLane {
         if bytes > 0 {
             if !self.has_sent_within(now, Self::PAUSE) {
                 self.used_since = now;
+            }
+            if self.sent_at.is_some() && !self.has_sent_within(now, self.holds) {
+                self.holds = (self.holds * 2).min(Self::MAX_RATE_HOLDS);
             }
             self.sent_at = Some(now);
         }
@@ -145,12 +146,8 @@ impl BondedLane {
         self.longer =
             snapshot.srtt.filter(|_| is_used).map_or(Duration::ZERO, |srtt| srtt.saturating_sub(min_rtt));
         self.measure_rate(is_used, snapshot);
-        let is_held = self.has_sent_within(now, self.holds);
-        if !is_held {
+        if !self.has_sent_within(now, self.holds) {
             self.is_path_limited = false;
-        }
-        if std::mem::replace(&mut self.is_held, is_held) && !is_held {
-            self.holds = (self.holds * 2).min(Self::MAX_RATE_HOLDS);
         }
         if self.has_sent_within(now, Self::PAUSE) && now.saturating_since(self.used_since) >= Self::USED {
             self.holds = Self::RATE_HOLDS;
@@ -289,7 +286,12 @@ mod tests {
                 now += 20;
             }
             lane.handle_snapshot(at(now), &snapshot(0));
-            (now - from).div_ceil(1000)
+            for _ in 0..50 {
+                now += 20;
+                lane.handle_snapshot(at(now), &snapshot(0));
+                assert_eq!(lane.known_rate(at(now)), None, "until it is tried");
+            }
+            (now - from - 1000).div_ceil(1000)
         };
         let times: Vec<u64> = (0..6).map(|_| forgotten_after(&mut lane, 400)).collect();
         assert_eq!(times, [5, 10, 20, 40, 80, 80]);
