@@ -38,6 +38,7 @@ mod rx;
 mod tcp_info;
 mod tun;
 mod tx;
+mod usage;
 mod worker;
 
 use trunkline_linux as sys;

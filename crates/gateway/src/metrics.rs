@@ -151,6 +151,15 @@ const UPLINK_FAMILIES: &[Family<Uplink>] = &[
     ("trunkline_uplink_rtt_seconds", "gauge", "Shortest smoothed round-trip time of its lanes.", |u| {
         u.rtt_us.map(seconds)
     }),
+    ("trunkline_uplink_cost", "gauge", "What its use costs: flows take the cheapest that work.", |u| {
+        Some(u.cost.into())
+    }),
+    ("trunkline_uplink_quota_bytes", "gauge", "What it is to carry in each period.", |u| {
+        u.quota.as_ref().and_then(|quota| count(quota.bytes))
+    }),
+    ("trunkline_uplink_quota_used_bytes", "gauge", "What it has carried in this period.", |u| {
+        u.quota.as_ref().and_then(|quota| count(quota.used))
+    }),
 ];
 
 const PATH_SHARE_FAMILIES: &[Family<PathShare>] = &[

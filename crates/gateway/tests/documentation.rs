@@ -48,6 +48,7 @@ fn every_key_is_documented_and_no_other() {
         ("`[lanes]`: what all lanes have in common", "[lanes]\n___ = 1\n"),
         ("`[[peers]]`: the other sites", "[[peers]]\n___ = 1\n"),
         ("`[[peers.paths]]`: several paths to a peer", "[[peers]]\n[[peers.paths]]\n___ = 1\n"),
+        ("`quota`: a path that is paid by the byte", "[[peers]]\n[[peers.paths]]\nquota = { ___ = 1 }\n"),
         ("`[[proxies]]`: transparent TCP proxies", "[[proxies]]\n___ = 1\n"),
         ("`[proxy]`: what they have in common", "[proxy]\n___ = 1\n"),
     ] {
@@ -293,8 +294,8 @@ fn the_vectors_of_the_wire_format_are_what_is_sent() {
     };
     let refusal = Refusal { reason: RefusalReason::UnknownLaneGroup, text: "no".to_owned() };
     // Lane 3 of two shards is place 1 of shard 1. The second path begins at place 64.
-    let backup = Hello { lane: ((64 + 1) * 2 + 1) | Hello::BACKUP, ..hello.clone() };
-    assert_eq!(bytes("| Hello: TLS, lane 3 on"), Message::Hello(backup).encode());
+    let dear = Hello { lane: Hello::lane_on((64 + 1) * 2 + 1, 4), ..hello.clone() };
+    assert_eq!(bytes("| Hello: TLS, lane 3 on"), Message::Hello(dear).encode());
     assert_eq!(bytes("| Hello: TLS"), Message::Hello(hello).encode());
     assert_eq!(bytes("| Welcome: none"), Message::Welcome(welcome).encode());
     assert_eq!(bytes("| Refusal: unknown"), Message::Refusal(refusal).encode());

@@ -147,9 +147,10 @@ on = "1 s""#, r#"bad.toml:53:1: traffic.voice.on: is no key of this timing; allo
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
 sites = [["a"], ["a"]]"#, "bad.toml:57:1: trunks.t.sites: a is on both sides; allowed: each host on one side"),
     ("lanes.edge_pacing = false", r#"lanes.paths = "bonded""#, "bad.toml:59:7: trunks.t.lanes.paths: is given, and the trunk has no paths of its own; allowed: its key paths too, or none here"),
-    ("lanes.edge_pacing = false", r#"paths = [{ name = "spread", links = ["core"] }, { name = "two", links = ["core"] }, { name = "two", links = ["last"] }]"#, r#"bad.toml:59:12: trunks.t.paths.spread.name: "spread" is a word for a choice among paths; allowed: another name
+    ("lanes.edge_pacing = false", r#"paths = [{ name = "spread", links = ["core"] }, { name = "two", links = ["core"] }, { name = "two", links = ["last"], cost = 8 }]"#, r#"bad.toml:59:12: trunks.t.paths.spread.name: "spread" is a word for a choice among paths; allowed: another name
 bad.toml:59:65: trunks.t.paths[1].links: are those of another path; allowed: links of its own at one gateway or both
-bad.toml:59:87: trunks.t.paths[2].name: "two" is the name of two paths"#),
+bad.toml:59:87: trunks.t.paths[2].name: "two" is the name of two paths
+bad.toml:59:119: trunks.t.paths[2].cost: is 8; allowed: 0 to 7"#),
     ("lanes.edge_pacing = false", r#"paths = [{ name = "one", links = [] }, { name = "two", links = ["cor", "near", "core", "radio"] }]
 lanes.paths = ["dsl"]"#, r#"bad.toml:59:1: trunks.t.paths: class voice is to take the path "dsl", which the trunk does not have; allowed: one, two
 bad.toml:59:1: trunks.t.paths: class rest is to take the path "dsl", which the trunk does not have; allowed: one, two

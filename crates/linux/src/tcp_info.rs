@@ -61,6 +61,8 @@ fields! {
     pacing_rate: u64 = 104;
     /// Bytes that the other end has acknowledged, its SYN among them (`tcpi_bytes_acked`).
     bytes_acked: u64 = 120;
+    /// Bytes of data received in order (`tcpi_bytes_received`).
+    bytes_received: u64 = 128;
     /// Segments sent, those without data included, modulo 2^32 (`tcpi_segs_out`).
     segs_out: u32 = 136;
     /// Segments received, modulo 2^32 (`tcpi_segs_in`).

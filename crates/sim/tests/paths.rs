@@ -25,7 +25,7 @@ fn plan(policy: PathPolicy) -> TrunkPlan {
     class.paths = policy;
     let mut plan = TrunkPlan::one_lane_per_class(vec![class]);
     plan.edge_pacing = true;
-    plan.on_paths(["one", "two"].map(|name| PathSettings { name: name.into(), backup: false }).into())
+    plan.on_paths(["one", "two"].map(|name| PathSettings { name: name.into(), cost: 0 }).into())
 }
 
 fn link(mbit: f64, delay: Duration) -> LinkSettings {

@@ -19,5 +19,5 @@ pub use control::{Answer, Joining, Request};
 pub use gateway::{Callers, LogStatus, Rejected, Status, Tun};
 pub use lane::{Lane, LaneState};
 pub use path::{EdgePacing, Path, PathShare};
-pub use peer::{FLOWS, Flow, FlowTable, Peer, Received, Uplink, UplinkState};
+pub use peer::{FLOWS, Flow, FlowTable, Peer, Quota, QuotaThen, Received, Uplink, UplinkState};
 pub use proxies::{ProxiesStatus, ProxyCounts, ProxyStatus, ProxyTotals};

@@ -155,6 +155,33 @@ impl fmt::Display for UplinkState {
     }
 }
 
+/// How much a path is to carry in each period, and what it has carried.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Quota {
+    /// How much, in both directions together, bytes.
+    pub bytes: u64,
+    /// What it has carried in this period, bytes.
+    pub used: u64,
+    /// The first day of the next period, in UTC: `2026-12-05`.
+    pub until: String,
+    /// Whether it has carried so much.
+    pub is_spent: bool,
+    /// What becomes of it then.
+    pub then: QuotaThen,
+}
+
+/// What becomes of a path that has carried its quota, until the next period.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuotaThen {
+    /// Flows take it while no other path works.
+    #[default]
+    LastResort,
+    /// It has no lanes.
+    Off,
+}
+
 /// One of several paths to a peer, over all shards and lane groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -165,8 +192,10 @@ pub struct Uplink {
     pub endpoint: Option<String>,
     /// What its connections are bound to, if anything: interface, address, mark.
     pub via: Option<String>,
-    /// Whether it is used while no other works.
-    pub backup: bool,
+    /// What its use costs: of paths that work flows take those with the lowest cost. 7: its quota is spent.
+    pub cost: u8,
+    /// How much it is to carry in each period, if that is bounded.
+    pub quota: Option<Quota>,
     /// How well it works.
     pub state: UplinkState,
     /// Lanes on it.

@@ -118,7 +118,7 @@ impl LaneGroup {
     }
 
     /// Its lanes on each of so many paths, if it has these on one.
-    const fn lanes_on_each(&self, paths: usize) -> u8 {
+    pub const fn lanes_on_each(&self, paths: usize) -> u8 {
         if paths > 1 && self.adaptive { 1 } else { self.lanes }
     }
 

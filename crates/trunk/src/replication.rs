@@ -347,7 +347,7 @@ mod tests {
     fn the_copy_takes_another_path_that_works_where_flows_take_one() {
         let class = ClassSettings::new("all", Vec::new(), Settings::default(), 0);
         let class = ClassSettings { replicates: true, paths: PathPolicy::LowestDelay, ..class };
-        let path = |name: &str| PathSettings { name: name.into(), backup: false };
+        let path = |name: &str| PathSettings { name: name.into(), cost: 0 };
         let plan = TrunkPlan::new(vec![class], vec![LaneGroup::new("all", 1)])
             .on_paths(vec![path("dsl"), path("lte")]);
         let (mut transmitter, mut store) = (Transmitter::new(plan, 64, 1), Store(usize::MAX));

@@ -18,7 +18,7 @@ const FLOWS: u16 = 5;
 fn plan(lanes: u8) -> TrunkPlan {
     let mut all = class("all", vec![], 1_000_000);
     all.paths = PathPolicy::Bonded;
-    let path = |name: &str| PathSettings { name: name.into(), backup: false };
+    let path = |name: &str| PathSettings { name: name.into(), cost: 0 };
     TrunkPlan::new(vec![all], vec![LaneGroup::new("all", lanes)])
         .on_paths(["dsl", "lte", "sat"].map(path).to_vec())
 }
@@ -289,9 +289,9 @@ fn with_several_lanes_on_each_path_a_flow_keeps_to_the_same_of_each() {
 }
 
 #[test]
-fn a_backup_takes_packets_only_while_no_other_path_works() {
+fn a_dearer_path_takes_packets_only_while_no_other_works() {
     let mut plan = plan(1);
-    plan.paths[2].backup = true;
+    plan.paths[2].cost = 1;
     let mut transmitter = transmitter(plan);
     let mut usable = |up: u32, silent: bool| {
         let own = |_: &ClassSettings, _: ClassOnPaths| None;

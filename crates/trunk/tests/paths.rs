@@ -18,7 +18,7 @@ fn plan(lanes: u8, policy: PathPolicy) -> TrunkPlan {
 }
 
 fn two() -> Vec<PathSettings> {
-    ["dsl", "lte"].map(|name| PathSettings { name: name.into(), backup: false }).to_vec()
+    ["dsl", "lte"].map(|name| PathSettings { name: name.into(), cost: 0 }).to_vec()
 }
 
 fn conditions(silent: [bool; 2]) -> [PathConditions; 2] {

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use trunkline_schema::quantity::{Rate, Time};
+use trunkline_schema::quantity::{Rate, Size, Time};
 use trunkline_schema::{
     CellRate, Classes, ControlTable, Format, LanesSpec, Leaf, LinkName, MetricsAddress, MetricsTable, Name,
     ProxySettings, ProxySpec, SocketPath,
@@ -17,9 +17,10 @@ use trunkline_schema::{
 
 use super::values::{
     InterfaceAddress, InterfaceName, ListenAddress, LocalAddress, PeerEndpoint, PeerKey, Prefix, SiteName,
-    Table,
+    StateDirectory, Table,
 };
-use super::{DEFAULT_TUN_MTU, DEFAULT_TUN_NAME, DEFAULT_TX_QUEUE_LEN, Encryption, OnExit};
+use super::{DEFAULT_TUN_MTU, DEFAULT_TUN_NAME, DEFAULT_TX_QUEUE_LEN, Encryption, OnExit, OverQuota};
+use crate::usage::Each;
 
 /// A site.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -39,6 +40,8 @@ pub(super) struct SiteFile {
     /// What protects the data between this site and peers that do not say otherwise.
     #[serde(default)]
     pub(super) encryption: Encryption,
+    /// The directory of what is kept over restarts; /var/lib/trunkline.
+    pub(super) state_directory: Option<StateDirectory>,
     /// The device that user packets come from and go to.
     #[serde(default)]
     pub(super) tun: TunTable,
@@ -75,6 +78,7 @@ impl Format for SiteFile {
         Leaf::new::<PeerEndpoint>("endpoint"),
         Leaf::new::<Prefix>("prefix"),
         Leaf::new::<LocalAddress>("local_address"),
+        Leaf::new::<StateDirectory>("state_directory"),
         Leaf::new::<SocketPath>("socket_path"),
         Leaf::new::<MetricsAddress>("metrics_address"),
         Leaf::new::<LinkName>("link"),
@@ -208,7 +212,27 @@ pub(super) struct PathTable {
     /// The mark (`SO_MARK`) of its connections, for policy routing (default: that of `[lanes]`).
     #[schemars(range(min = 1))]
     pub(super) fwmark: Option<u32>,
-    /// Whether it is used while no other path works.
+    /// What its use costs: of paths that work flows take those with the lowest cost.
     #[serde(default)]
-    pub(super) backup: bool,
+    #[schemars(range(max = 6))]
+    pub(super) cost: u8,
+    /// How much it is to carry in each period.
+    pub(super) quota: Option<QuotaTable>,
+}
+
+/// How much a path is to carry in each period.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuotaTable {
+    /// How much, in both directions together.
+    pub(super) bytes: Size,
+    /// The length of a period.
+    #[serde(default)]
+    pub(super) each: Each,
+    /// The day on which a period begins: of a month, 1 to 28; of a week, 1 (Monday) to 7.
+    #[schemars(range(min = 1, max = 28))]
+    pub(super) from: Option<u8>,
+    /// What becomes of the path until the next period, once it has carried so much.
+    #[serde(default)]
+    pub(super) then: OverQuota,
 }

@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use trunkline_units::Rate;
 use zeroize::Zeroizing;
 
@@ -33,6 +35,8 @@ pub use trunkline_schema::{
 use trunkline_schema::{MAX_FILE, read_file};
 use trunkline_trunk::{ClassSettings, LaneGroup, Transport, TrunkPlan};
 pub use values::{endpoint, interface_address, prefix};
+
+pub use crate::usage::{Each, Period};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
 
@@ -46,6 +50,8 @@ pub const DEFAULT_TX_QUEUE_LEN: u32 = 512;
 pub const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(30);
 /// Where the control socket lies unless given: `<name>.sock` in here.
 pub const RUN_DIRECTORY: &str = "/run/trunkline";
+/// Where what is kept over restarts is unless given.
+pub const STATE_DIRECTORY: &str = "/var/lib/trunkline";
 /// The maximum number of lanes to a peer in a shard under one name.
 pub const MAX_LANES_PER_GROUP: u8 = TrunkPlan::MAX_LANES as u8;
 /// The maximum number of queues of the TUN.
@@ -69,6 +75,8 @@ pub struct Config {
     pub private_key: PrivateKeySource,
     /// What protects data between us and peers that do not say otherwise.
     pub encryption: Encryption,
+    /// Where what is kept over restarts is.
+    pub state_directory: PathBuf,
     /// The device user packets come from and go to.
     pub tun: TunConfig,
     /// The mark (`SO_MARK`) on the packets of lanes: as given, or as default routes of peers need it.
@@ -167,8 +175,32 @@ pub struct PathConfig {
     pub endpoint: Option<Endpoint>,
     /// What its connections are bound to.
     pub via: Via,
-    /// Whether it is used while no other path works.
-    pub backup: bool,
+    /// What its use costs: of paths that work flows take those with the lowest cost.
+    pub cost: u8,
+    /// How much it is to carry in each period.
+    pub quota: Option<QuotaConfig>,
+}
+
+/// How much a path is to carry in each period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaConfig {
+    /// How much, in both directions together, as IP packets.
+    pub bytes: u64,
+    /// The periods.
+    pub period: Period,
+    /// What becomes of the path until the next period, once it has carried so much.
+    pub then: OverQuota,
+}
+
+/// What becomes of a path that has carried its quota.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverQuota {
+    /// Flows take it while no other path works.
+    #[default]
+    LastResort,
+    /// It has no lanes.
+    Off,
 }
 
 /// The way that the connections of a path take from this machine.
@@ -346,6 +378,7 @@ impl Config {
         [
             ("name", self.name != new.name),
             ("listen", self.listen != new.listen),
+            ("state_directory", self.state_directory != new.state_directory),
             ("private_key", !self.private_key.same_as(&new.private_key)),
             ("tun.name", self.tun.name != new.tun.name),
             ("tun.queues", self.tun.queues != new.tun.queues),

@@ -1,11 +1,12 @@
 //! `[[peers.paths]]`: the paths to a peer, and what no two of them may share.
 
 use trunkline_schema::At;
-use trunkline_trunk::{PathPolicy, TrunkPlan};
+use trunkline_trunk::{PathPolicy, PathSettings, TrunkPlan};
 
-use super::file::PathTable;
+use super::file::{PathTable, QuotaTable};
 use super::values::LOCAL_ADDRESS;
-use super::{Config, Endpoint, Host, PathConfig, Via};
+use super::{Config, Endpoint, Host, PathConfig, QuotaConfig, Via};
+use crate::usage::{Each, Period};
 
 const WAYS: &str = "another endpoint, interface, address or fwmark than that of each other path to the peer";
 
@@ -17,14 +18,14 @@ pub(super) fn resolve(tables: Vec<PathTable>, endpoint: Option<&Endpoint>, at: &
     }
     let mut paths: Vec<PathConfig> = Vec::new();
     for (index, table) in tables.into_iter().enumerate().take(TrunkPlan::MAX_PATHS) {
-        let path = path(table);
+        let path = path(table, &at.index(index));
         check(&path, &paths, endpoint, &at.index(index));
         paths.push(path);
     }
     paths
 }
 
-fn path(table: PathTable) -> PathConfig {
+fn path(table: PathTable, at: &At<'_>) -> PathConfig {
     PathConfig {
         name: table.name.0,
         endpoint: table.endpoint.map(|endpoint| endpoint.0),
@@ -33,8 +34,26 @@ fn path(table: PathTable) -> PathConfig {
             address: table.address.map(|address| address.0),
             fwmark: table.fwmark,
         },
-        backup: table.backup,
+        cost: table.cost,
+        quota: table.quota.map(|quota| self::quota(quota, &at.key("quota"))),
     }
+}
+
+fn quota(table: QuotaTable, at: &At<'_>) -> QuotaConfig {
+    if table.bytes.0 == 0 {
+        at.key("bytes").refuse("more than 0, such as \"20 GB\"");
+    }
+    let days = Period::days(table.each);
+    let from = table.from.unwrap_or(1);
+    if !days.contains(&from) {
+        let allowed = match table.each {
+            Each::Day => "no day but 1".to_owned(),
+            Each::Week => "1 (Monday) to 7".to_owned(),
+            Each::Month => format!("1 to {}: each month has these", days.end()),
+        };
+        at.key("from").refuse(allowed);
+    }
+    QuotaConfig { bytes: table.bytes.0, period: Period { each: table.each, from }, then: table.then }
 }
 
 fn check(path: &PathConfig, before: &[PathConfig], of_peer: Option<&Endpoint>, at: &At<'_>) {
@@ -44,9 +63,8 @@ fn check(path: &PathConfig, before: &[PathConfig], of_peer: Option<&Endpoint>, a
     if before.iter().any(|other| other.name == path.name) {
         at.key("name").report_plain(format!("{:?} is the name of two paths", path.name));
     }
-    if before.is_empty() && path.backup {
-        // It is the one that peers have who know of no others.
-        at.key("backup").report("is true of the first path", "a path without backup first");
+    if path.cost >= PathSettings::MAX_COST {
+        at.key("cost").refuse(format!("0 to {}", PathSettings::MAX_COST - 1));
     }
     if path.via.fwmark == Some(0) {
         at.key("fwmark").refuse("a whole number, 1 to 4294967295");
@@ -56,7 +74,13 @@ fn check(path: &PathConfig, before: &[PathConfig], of_peer: Option<&Endpoint>, a
         if path.via != Via::default() {
             at.report(
                 "is bound to something and has no endpoint to dial",
-                "an endpoint for the path or the peer; a path that the peer dials has name and backup only",
+                "an endpoint for the path or the peer; a path that the peer dials has name and cost only",
+            );
+        }
+        if path.quota.is_some() {
+            at.key("quota").report(
+                "is of a path that the peer dials",
+                "a quota at the site that dials, which counts both directions",
             );
         }
         return;

@@ -15,7 +15,7 @@ use super::file::{SiteFile, TunTable};
 use super::values::{self, PREFIX};
 use super::{
     Config, ControlConfig, DEFAULT_KEEPALIVE, MAX_LANES_PER_GROUP, MetricsConfig, PeerConfig,
-    PrivateKeySource, RUN_DIRECTORY, TunConfig, peers, secret,
+    PrivateKeySource, RUN_DIRECTORY, STATE_DIRECTORY, TunConfig, peers, secret,
 };
 use crate::keys::SecretKey;
 
@@ -74,6 +74,9 @@ fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &
         listen,
         private_key: private_key?,
         encryption: file.encryption,
+        state_directory: file
+            .state_directory
+            .map_or_else(|| PathBuf::from(STATE_DIRECTORY), |path| PathBuf::from(path.0)),
         tun: tun(file.tun),
         fwmark: file.lanes.fwmark,
         keepalive,

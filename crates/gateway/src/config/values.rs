@@ -18,6 +18,8 @@ use crate::keys::PublicKey;
 
 /// What [`interface_name`] takes.
 pub(super) const INTERFACE_NAME: &str = "1 to 15 bytes without white space, '/', ':' or '%'";
+/// What [`StateDirectory`] takes.
+pub(super) const STATE_DIRECTORY: &str = "an absolute path, such as \"/var/lib/trunkline\"";
 /// What [`ListenAddress`] takes.
 pub(super) const LISTEN_ADDRESS: &str = "an address and a port, such as \"0.0.0.0:4600\" or \"[::]:4600\"";
 /// What [`endpoint`] takes.
@@ -44,6 +46,10 @@ leaf!(
 leaf!(
     /// The name of an interface.
     InterfaceName(String) = "interface", interface_name, INTERFACE_NAME
+);
+leaf!(
+    /// A directory.
+    StateDirectory(String) = "state_directory", state_directory, STATE_DIRECTORY
 );
 leaf!(
     /// Where peers may dial.
@@ -213,6 +219,11 @@ pub(super) fn local_address(text: &str) -> Result<IpAddr, String> {
         return Err(format!("{address} cannot be the source of a connection"));
     }
     Ok(address)
+}
+
+/// A directory, by an absolute path.
+fn state_directory(text: &str) -> Result<String, String> {
+    if text.starts_with('/') { Ok(text.to_owned()) } else { Err(format!("{text:?} is no absolute path")) }
 }
 
 /// An address of an interface with the length of its network.

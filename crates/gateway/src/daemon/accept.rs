@@ -244,6 +244,7 @@ impl Daemon {
         let found = self.life.find_lane(now(), request(hello, peer));
         let found = found.map_err(|declined| self.refusal(declined, hello, peer));
         let found = found.and_then(|key| self.check_transport(&key, Transport::Tcp).map(|()| key));
+        let found = found.and_then(|key| self.check_quota(&key).map(|()| key));
         let found = found.and_then(|key| self.check_crossing(&key, hello).map(|()| key));
         match found {
             Ok(key) => {

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use trunkline_units::Instant;
@@ -130,6 +131,9 @@ const VERIFY_MS: u32 = 2_500;
 pub(super) enum Liveness {
     /// The default.
     Usual,
+    /// After this silence, and as much later as usual: of an idle lane on a path whose use costs, each probe costs too. A lane that
+    /// stalls with data is dialled anew long before.
+    Rare(Duration),
     /// Within seconds. A lane on a working path answers the probes and stays.
     Verify,
 }
@@ -138,6 +142,11 @@ impl Liveness {
     pub(super) fn apply(self, fd: BorrowedFd<'_>) -> io::Result<()> {
         match self {
             Liveness::Usual => sys::set_dead_after(fd, PROBE_AFTER_S, PROBE_EVERY_S, DEAD_AFTER_MS),
+            Liveness::Rare(silence) => {
+                let silence_s = u16::try_from(silence.as_secs()).unwrap_or(u16::MAX).max(PROBE_AFTER_S);
+                let dead_after = u32::from(silence_s) * 1_000 + DEAD_AFTER_MS;
+                sys::set_dead_after(fd, silence_s, PROBE_EVERY_S, dead_after)
+            }
             Liveness::Verify => sys::set_dead_after(fd, VERIFY_PROBE_S, VERIFY_PROBE_S, VERIFY_MS),
         }
     }

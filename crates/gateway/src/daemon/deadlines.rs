@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::connection::{Connection, Liveness, Phase};
+use super::connection::{Connection, Phase};
 use super::rejections::Outcome;
 use super::{Daemon, Source, warn};
 use crate::clock::now;
@@ -41,8 +41,10 @@ impl Daemon {
         let auto = self.handle_auto_deadlines(now);
         let race = self.handle_race_deadlines(now);
         let invitations = self.handle_invitation_deadlines(now);
+        let quotas = self.handle_quota_deadlines(now);
+        let learnt = self.handle_learnt_deadlines(now);
         while let Some(peer) = self.life.poll_verified(now) {
-            self.set_liveness(peer, Liveness::Usual);
+            self.set_liveness(peer, self.usual_liveness(&peer));
         }
         self.look_up_names(now);
         warn(self.rejections.poll_line(now));
@@ -54,7 +56,9 @@ impl Daemon {
         let due = due
             .chain(self.rejections.poll_timeout())
             .chain(self.peer_log.poll_timeout())
-            .chain(self.half_open.poll_timeout());
+            .chain(self.half_open.poll_timeout())
+            .chain(quotas)
+            .chain(learnt);
         let next = due.chain(self.deadlines.first().map(|(at, _)| *at)).min();
         let next = next.map_or(Duration::from_secs(60), |at| at.saturating_since(now));
         let next = next.min(self.workers.next_wake(now).saturating_since(now));

@@ -58,7 +58,7 @@ impl Daemon {
 
     /// The name of a lane in the log, among those of its peer.
     pub(super) fn lane_name(&self, key: &LaneKey) -> String {
-        match self.life.lane_count(&key.lane_group) {
+        match self.life.lane_count(key.peer, &key.lane_group) {
             1 => key.lane_group.to_string(),
             _ => format!("{}/{}", key.lane_group, key.number_on_path(self.config.tun.queues)),
         }
@@ -77,7 +77,11 @@ impl Daemon {
                 .trunk
                 .groups
                 .iter()
-                .map(|group| WantedLaneGroup { name: Arc::clone(&group.name), lanes: group.lanes })
+                .map(|group| WantedLaneGroup {
+                    name: Arc::clone(&group.name),
+                    lanes: group.lanes,
+                    on_each: group.lanes_on_each(2),
+                })
                 .collect(),
         };
         let configured = |key: &PublicKey| wanted.peers.iter().any(|path| path.key.peer == *key);
@@ -115,6 +119,7 @@ impl Daemon {
             let _ = sys::set_dscp(fd.as_fd(), group.dscp);
             // A new default route would lead the packets of a lane without the mark into the trunk.
             let _ = sys::set_mark(fd.as_fd(), self.via_of(&key.path_key()).fwmark.unwrap_or(0));
+            let _ = self.usual_liveness(&key.path_key()).apply(fd.as_fd());
         }
     }
 
@@ -145,6 +150,14 @@ impl Daemon {
         if self.life.handle_suspect(now(), path) {
             self.set_liveness(path, Liveness::Verify);
         }
+    }
+
+    /// How soon a dead lane on a path is to be detected while nothing is amiss.
+    pub(super) fn usual_liveness(&self, path: &PathKey) -> Liveness {
+        let peer = self.peer_config(&path.peer);
+        let cost =
+            peer.and_then(|peer| self.paths_to(peer).get(usize::from(path.path)).map(|path| path.cost));
+        if cost.unwrap_or_default() > 0 { Liveness::Rare(self.config.keepalive) } else { Liveness::Usual }
     }
 
     pub(super) fn set_liveness(&self, path: PathKey, liveness: Liveness) {
@@ -209,8 +222,9 @@ impl Daemon {
             None => {}
         }
         let local = rustix::net::getsockname(&fd).ok().and_then(|address| address.try_into().ok());
+        let path = key.path_key();
         self.lane_sockets
-            .insert(serial, LaneSocket { fd: Some(fd), local, remote, delivery: None, max_segment });
+            .insert(serial, LaneSocket { path, fd: Some(fd), local, remote, delivery: None, max_segment });
         self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
         let how = if dialled_by_us { "dialled" } else { "accepted from" };
         self.known.handle_lane(key.peer, remote.ip());
@@ -234,6 +248,7 @@ impl Daemon {
             .ok_or_else(|| io::Error::other(format!("the lane group {} no longer exists", key.lane_group)))?;
         sys::set_congestion_control(fd.as_fd(), group.congestion_control.initial())?;
         sys::set_dscp(fd.as_fd(), group.dscp)?;
+        self.usual_liveness(&key.path_key()).apply(fd.as_fd())?;
         let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
         let receiving = LaneRx::new(serial, Arc::clone(fd), opener, reports)?;
         let compressor = Compressor::new(group.compression, self.seed);
@@ -245,13 +260,13 @@ impl Daemon {
 
     /// Tells the worker to close a lane's connection.
     pub(super) fn close_lane(&mut self, shard: u16, serial: Serial) {
-        self.lane_sockets.remove(&serial);
+        self.forget_socket(serial);
         self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial });
     }
 
     /// Another connection has taken the place of this one over TCP, which works: what is in it still arrives.
     pub(super) fn retire_lane(&mut self, shard: u16, serial: Serial) {
-        self.lane_sockets.remove(&serial);
+        self.forget_socket(serial);
         self.workers.shards[usize::from(shard)].commands.post(Command::LaneRetired { serial });
     }
 
@@ -264,7 +279,7 @@ impl Daemon {
 
     /// Handles the end of a lane's connection. Returns the lane, unless another connection has replaced this one.
     fn handle_lane_ended(&mut self, serial: Serial, reason: &str) -> Option<LaneKey> {
-        self.lane_sockets.remove(&serial);
+        self.forget_socket(serial);
         let key = self.life.handle_ended(now(), serial, reason)?;
         let line = format!("{}: down: {reason}", self.label(&key));
         self.log_of_lane(key.peer, Told::Down, &line);

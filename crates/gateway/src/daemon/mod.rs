@@ -20,6 +20,7 @@ mod network;
 mod paths;
 mod peer_log;
 mod quic;
+mod quota;
 mod race;
 mod rejections;
 mod reload;
@@ -54,7 +55,7 @@ use crate::handshake::{Acceptor, Identity};
 use crate::join::Invitations;
 use crate::keys::PublicKey;
 use crate::known::KnownAddresses;
-use crate::life::{Life, Serial, Site};
+use crate::life::{Life, PathKey, Serial, Site};
 use crate::log::Log;
 use crate::plan::KnownPaths;
 use crate::preflight::{self, Accepted};
@@ -75,6 +76,8 @@ use workers::Workers;
 
 /// The connection of a lane that is up; its worker reads and writes it.
 struct LaneSocket {
+    /// The path of its lane.
+    path: PathKey,
     /// `None` over QUIC: the worker has its socket.
     fd: Option<Arc<OwnedFd>>,
     local: Option<SocketAddr>,
@@ -97,7 +100,7 @@ pub struct Daemon {
     seed: u64,
     paths: KnownPaths,
     /// The paths on which peers dial of which the configuration has none.
-    learnt_paths: BTreeMap<PublicKey, paths::LearntPaths>,
+    learnt_paths: BTreeMap<PublicKey, Vec<paths::LearntPath>>,
     epoll: OwnedFd,
     sources: BTreeMap<u64, Source>,
     next_token: u64,
@@ -124,6 +127,7 @@ pub struct Daemon {
     former_names: BTreeMap<PublicKey, String>,
     peer_log: PeerLog,
     race: race::RaceState,
+    quota: quota::QuotaState,
     /// The last warning about declined requests of each peer.
     request_warnings: BTreeMap<PublicKey, RateLimit>,
     accept_warnings: RateLimit,
@@ -184,6 +188,7 @@ impl Daemon {
             ResolverError::System(source) => system("cannot start the resolver")(source),
             ResolverError::Privilege(error) => error.into(),
         })?;
+        quota::make_directory(&config).map_err(system("cannot keep the count of quotas"))?;
         give_up_privileges(&config)?;
         log.start().map_err(system("cannot start the log's thread"))?;
         let mut seed = [0; 24];
@@ -213,6 +218,7 @@ impl Daemon {
             former_names: BTreeMap::new(),
             peer_log: PeerLog::default(),
             race: race::RaceState::default(),
+            quota: quota::QuotaState::default(),
             request_warnings: BTreeMap::new(),
             accept_warnings: RateLimit::default(),
             epoll,
@@ -277,6 +283,7 @@ impl Daemon {
         if let Some(Err(error)) = self.proxies.take().map(|proxies| proxies.end(ending)) {
             tracing::error!("proxies: {error}");
         }
+        self.write_usage();
         self.workers.stop();
         self.device.close();
         self.socket_files.clear();
@@ -335,6 +342,9 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     let mut write = vec![directory(&config.control.socket)];
     if let Some(MetricsListen::Unix(path)) = config.metrics.as_ref().map(|metrics| &metrics.listen) {
         write.push(directory(path));
+    }
+    if config.state_directory.is_dir() {
+        write.push(config.state_directory.clone());
     }
     read.retain(|path| path.exists());
     // To create the device again if another program removes it.

@@ -1,7 +1,7 @@
 //! The paths to each peer: those of the configuration, and those that a peer has dialled.
 //!
 //! A site that has no table of paths to a peer learns of them by the numbers of the lanes that the peer dials
-//! (docs/wire-format.md): how many there are, and which of them are backups. It never forgets one while it runs: a path without lanes
+//! (docs/wire-format.md): how many there are, and what each costs. It never forgets one while it runs: a path without lanes
 //! is down, and takes no flow. So what a peer can change here is bounded.
 
 use std::sync::Arc;
@@ -11,37 +11,49 @@ use trunkline_trunk::{PathSettings, TrunkPlan};
 use trunkline_units::Instant;
 
 use super::Daemon;
-use crate::config::{PeerConfig, Via};
+use crate::config::{PathConfig, PeerConfig, Via};
 use crate::handshake::Hello;
 use crate::keys::PublicKey;
 use crate::life::{LaneKey, PathKey, Serial, WantedPeer};
 use crate::plan::Plan;
 
-/// A peer may change at most so often which of its paths are backups.
-const BACKUP_CHANGE_INTERVAL: Duration = Duration::from_secs(10);
+/// A peer may change at most so often what a path costs.
+const COST_CHANGE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is known of the paths on which a peer dials.
-#[derive(Debug)]
-pub(super) struct LearntPaths {
-    /// Whether each is a backup; never empty.
-    backups: Vec<bool>,
-    changed_at: Instant,
+/// What is known of a path on which a peer dials.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LearntPath {
+    /// What it costs here.
+    cost: u8,
+    /// What the peer said last that it costs.
+    said: u8,
+    changed_at: Option<Instant>,
+}
+
+impl LearntPath {
+    /// When the peer may change the cost again; at any time if it never has.
+    fn may_change_at(&self) -> Option<Instant> {
+        self.changed_at.map(|at| at + COST_CHANGE_INTERVAL)
+    }
 }
 
 impl Daemon {
     /// The paths to a peer; none if there is one.
     pub(super) fn paths_to(&self, peer: &PeerConfig) -> Vec<PathSettings> {
+        let learnt = self.learnt_paths.get(&peer.public_key);
         if !peer.paths.is_empty() {
-            let settings = |path: &crate::config::PathConfig| PathSettings {
+            let said =
+                |path: u8| learnt.and_then(|paths| paths.get(usize::from(path))).map_or(0, |path| path.cost);
+            let settings = |(number, path): (u8, &PathConfig)| PathSettings {
                 name: path.name.as_str().into(),
-                backup: path.backup,
+                cost: self.own_cost_of(&PathKey { peer: peer.public_key, path: number }).max(said(number)),
             };
-            return peer.paths.iter().map(settings).collect();
+            return (0..).zip(&peer.paths).map(settings).collect();
         }
-        let Some(learnt) = self.learnt_paths.get(&peer.public_key) else { return Vec::new() };
+        let Some(learnt) = learnt else { return Vec::new() };
         let mut paths: Vec<PathSettings> = (1..)
-            .zip(&learnt.backups)
-            .map(|(number, backup)| PathSettings { name: format!("{number}").into(), backup: *backup })
+            .zip(learnt)
+            .map(|(number, path)| PathSettings { name: format!("{number}").into(), cost: path.cost })
             .collect();
         // A reload may have added lanes since.
         while !self.config.trunk.fits_paths(paths.len()) {
@@ -86,10 +98,13 @@ impl Daemon {
     pub(super) fn wanted_paths(&self, peer: &PeerConfig) -> Vec<WantedPeer> {
         let wanted = |path: u8| {
             let key = PathKey { peer: peer.public_key, path };
+            let endpoint = peer.endpoint_on(path).filter(|_| !self.is_off(&key));
             WantedPeer {
                 key,
                 via: self.own_via_of(&key).to_string().into(),
-                endpoint: peer.endpoint_on(path).map(|endpoint| endpoint.to_string().into()),
+                // What the peer says that it costs ends no lane.
+                cost: self.own_cost_of(&key),
+                endpoint: endpoint.map(|endpoint| endpoint.to_string().into()),
                 encryption: peer.encryption,
             }
         };
@@ -98,9 +113,7 @@ impl Daemon {
 
     /// What a dial says is the number of its lane.
     pub(super) fn lane_on_wire(&self, key: &LaneKey) -> u16 {
-        let path = self.peer_config(&key.peer).and_then(|peer| peer.path(key.path));
-        let backup = if path.is_some_and(|path| path.backup) { Hello::BACKUP } else { 0 };
-        self.life.number(key) | backup
+        Hello::lane_on(self.life.number(key), self.own_cost_of(&key.path_key()))
     }
 
     /// Gives the workers the configuration.
@@ -114,24 +127,52 @@ impl Daemon {
         let (path, _, _) = LaneKey::of_number(hello.number(), self.config.tun.queues);
         let Some(config) = self.peer_config(&peer) else { return };
         let count = usize::from(path) + 1;
-        if path == 0 || !config.paths.is_empty() || !self.config.trunk.fits_paths(count) {
+        let has_names = !config.paths.is_empty();
+        let fits = match config.paths.len() {
+            0 => self.config.trunk.fits_paths(count),
+            paths => count <= paths,
+        };
+        if !fits {
             return;
         }
-        let learnt = self
-            .learnt_paths
-            .entry(peer)
-            .or_insert_with(|| LearntPaths { backups: vec![false], changed_at: now });
-        let known = learnt.backups.get(usize::from(path)).copied();
-        let is_due = now.saturating_since(learnt.changed_at) >= BACKUP_CHANGE_INTERVAL;
-        if known == Some(hello.is_backup()) || known.is_some() && !is_due {
+        if count == 1 && hello.cost() == 0 && !self.learnt_paths.contains_key(&peer) {
             return;
         }
-        learnt.backups.resize(learnt.backups.len().max(count), false);
-        learnt.backups[usize::from(path)] = hello.is_backup();
-        learnt.changed_at = now;
-        debug_assert!(learnt.backups.len() <= TrunkPlan::MAX_PATHS);
-        let word = if hello.is_backup() { ", a backup" } else { "" };
-        tracing::info!("peer {}: it dials on path {count}{word}", self.peer_name(&peer));
+        let learnt = self.learnt_paths.entry(peer).or_insert_with(|| vec![LearntPath::default()]);
+        let is_new = learnt.len() < count && !has_names;
+        learnt.resize(learnt.len().max(count), LearntPath::default());
+        debug_assert!(learnt.len() <= TrunkPlan::MAX_PATHS);
+        learnt[usize::from(path)].said = hello.cost();
+        if is_new {
+            tracing::info!("peer {}: it dials on path {count}", self.peer_name(&peer));
+        }
+        self.apply_learnt_paths(now, is_new);
+    }
+
+    /// Takes on what peers say that their paths cost, as often as they may change it. Returns when more of that is due.
+    pub(super) fn handle_learnt_deadlines(&mut self, now: Instant) -> Option<Instant> {
+        self.apply_learnt_paths(now, false);
+        let paths = self.learnt_paths.values().flatten();
+        paths.filter(|path| path.said != path.cost).filter_map(LearntPath::may_change_at).min()
+    }
+
+    fn apply_learnt_paths(&mut self, now: Instant, is_new: bool) {
+        let mut changed = Vec::new();
+        for (peer, paths) in &mut self.learnt_paths {
+            for (number, path) in (0..).zip(paths) {
+                let is_due = path.may_change_at().is_none_or(|at| at <= now);
+                if path.said != path.cost && is_due {
+                    (path.cost, path.changed_at) = (path.said, Some(now));
+                    changed.push((PathKey { peer: *peer, path: number }, path.cost));
+                }
+            }
+        }
+        if !is_new && changed.is_empty() {
+            return;
+        }
+        for (path, cost) in changed {
+            tracing::info!("peer {}: it says that the path costs {cost}", self.path_label(&path));
+        }
         self.apply_plan();
         self.apply_lanes();
     }

@@ -261,6 +261,7 @@ impl Daemon {
         let found = self.life.find_lane(now, request(hello, peer));
         let key = found.map_err(|declined| self.refusal(declined, hello, peer))?;
         self.check_transport(&key, Transport::Quic)?;
+        self.check_quota(&key)?;
         self.check_delivery(&key, delivery)?;
         self.check_crossing(&key, hello)?;
         if key.shard != shard {
@@ -299,10 +300,9 @@ impl Daemon {
             Some(old) => self.close_lane(key.shard, old),
             None => {}
         }
-        self.lane_sockets.insert(
-            serial,
-            LaneSocket { fd: None, local: None, remote, delivery: Some(delivery), max_segment: None },
-        );
+        let (path, delivery) = (key.path_key(), Some(delivery));
+        self.lane_sockets
+            .insert(serial, LaneSocket { path, fd: None, local: None, remote, delivery, max_segment: None });
         self.known.handle_lane(key.peer, remote.ip());
     }
 

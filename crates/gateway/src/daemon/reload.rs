@@ -91,6 +91,8 @@ impl Daemon {
         network::warn_of_strict_filters(&self.config);
         let peers = &self.config.peers;
         self.learnt_paths.retain(|key, _| peers.iter().any(|peer| peer.public_key == *key));
+        self.start_quotas();
+        self.judge_quotas(now());
         self.apply_plan();
         self.apply_lanes();
         self.answer_joined();

@@ -61,7 +61,7 @@ pub struct Hello {
     pub version: u16,
     /// What shall protect the lane's data; both ends must say the same.
     pub encryption: Encryption,
-    /// The number of the lane in its lane group, over all shards and paths; of further paths perhaps with [`Hello::BACKUP`].
+    /// The number of the lane in its lane group, over all shards and paths; with the cost of its path above ([`Hello::lane_on`]).
     pub lane: u16,
     /// A number drawn when the process started, by which a restarted peer is told from a second connection.
     pub instance: u64,
@@ -277,18 +277,22 @@ impl Message {
 }
 
 impl Hello {
-    /// The bit of [`lane`](Self::lane) by which the dialer says that it uses the lane's path while no other works. Only lanes on
-    /// further paths have it, whose numbers acceptors that know of one path refuse.
-    pub const BACKUP: u16 = 1 << 15;
+    /// The bits of [`lane`](Self::lane) that are the number of the lane; those above say what the path costs.
+    const NUMBER_BITS: u32 = 13;
+
+    /// The lane of this number on a path of this cost.
+    pub const fn lane_on(number: u16, cost: u8) -> u16 {
+        number | (cost as u16) << Self::NUMBER_BITS
+    }
 
     /// The number of the lane alone.
     pub const fn number(&self) -> u16 {
-        self.lane & !Self::BACKUP
+        self.lane & ((1 << Self::NUMBER_BITS) - 1)
     }
 
-    /// Whether the dialer uses the lane's path while no other works.
-    pub const fn is_backup(&self) -> bool {
-        self.lane & Self::BACKUP != 0
+    /// What the use of the lane's path costs, as the dialer says.
+    pub const fn cost(&self) -> u8 {
+        (self.lane >> Self::NUMBER_BITS) as u8
     }
 
     /// Whether both ends report what arrives.

@@ -80,7 +80,9 @@ struct AttemptState {
 pub(crate) struct Life {
     site: Site,
     rng: Rng,
-    lane_groups: BTreeMap<Arc<str>, u8>,
+    lane_groups: BTreeMap<Arc<str>, WantedLaneGroup>,
+    /// The peers with several paths.
+    on_several: BTreeSet<PublicKey>,
     /// One entry for each path to each peer.
     peers: BTreeMap<PathKey, Peer>,
     lanes: BTreeMap<LaneKey, Lane>,
@@ -104,6 +106,7 @@ impl Life {
             rng: Rng::new(site.seed, "life"),
             site,
             lane_groups: BTreeMap::new(),
+            on_several: BTreeSet::new(),
             peers: BTreeMap::new(),
             lanes: BTreeMap::new(),
             serials: BTreeMap::new(),
@@ -143,9 +146,16 @@ impl Life {
         self.lanes.get(key)
     }
 
-    /// The number of lanes of a lane group to each peer on each path, over all shards.
-    pub(crate) fn lane_count(&self, lane_group: &str) -> u16 {
-        self.lane_groups.get(lane_group).map_or(0, |lanes| u16::from(*lanes) * self.site.shards)
+    /// The number of lanes of a lane group to a peer on each path, over all shards.
+    pub(crate) fn lane_count(&self, peer: PublicKey, lane_group: &str) -> u16 {
+        u16::from(self.lanes_in_shard(peer, lane_group)) * self.site.shards
+    }
+
+    fn lanes_in_shard(&self, peer: PublicKey, lane_group: &str) -> u8 {
+        let lanes = |group: &WantedLaneGroup| {
+            if self.on_several.contains(&peer) { group.on_each } else { group.lanes }
+        };
+        self.lane_groups.get(lane_group).map_or(0, lanes)
     }
 
     /// The number of a lane on the wire.
@@ -210,7 +220,7 @@ impl Life {
         let Some((lane_group, _)) = self.lane_groups.get_key_value(request.lane_group) else {
             return Err(Declined::UnknownLaneGroup);
         };
-        let lanes = self.lane_count(lane_group);
+        let lanes = self.lane_count(request.peer, lane_group);
         let shards = self.site.shards;
         let (path, shard, index) = LaneKey::of_number(request.number, shards);
         let key = LaneKey { peer: request.peer, path, lane_group: Arc::clone(lane_group), shard, index };

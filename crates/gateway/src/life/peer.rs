@@ -40,6 +40,7 @@ pub(super) struct Peer {
     pub(super) endpoint: Option<Arc<str>>,
     /// The way that connections take to it.
     pub(super) via: Arc<str>,
+    pub(super) cost: u8,
     pub(super) encryption: Encryption,
     pub(super) path: Path,
     /// The back-off of probes.
@@ -63,6 +64,7 @@ impl Peer {
         Peer {
             endpoint: wanted.endpoint.clone(),
             via: Arc::clone(&wanted.via),
+            cost: wanted.cost,
             encryption: wanted.encryption,
             path: Path::Open,
             backoff: Backoff::new(FIRST_WAIT, MAX_WAIT),

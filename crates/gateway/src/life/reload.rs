@@ -15,14 +15,16 @@ impl Life {
     pub(crate) fn reload(&mut self, now: Instant, wanted: &Wanted) -> Vec<Ended> {
         let mut ended = Vec::new();
         self.lane_groups =
-            wanted.lane_groups.iter().map(|group| (Arc::clone(&group.name), group.lanes)).collect();
+            wanted.lane_groups.iter().map(|group| (Arc::clone(&group.name), group.clone())).collect();
+        let further = wanted.peers.iter().filter(|peer| peer.key.path > 0);
+        self.on_several = further.map(|peer| peer.key.peer).collect();
         let peers: BTreeMap<PathKey, &WantedPeer> =
             wanted.peers.iter().map(|peer| (peer.key, peer)).collect();
         let gone: Vec<LaneKey> = self
             .lanes
             .keys()
             .filter(|key| {
-                let lanes = self.lane_groups.get(&key.lane_group).copied().unwrap_or(0);
+                let lanes = self.lanes_in_shard(key.peer, &key.lane_group);
                 !peers.contains_key(&key.path_key()) || key.index >= lanes
             })
             .cloned()
@@ -63,13 +65,18 @@ impl Life {
             Some("its encryption was changed")
         } else if peer.via != wanted.via {
             Some("the way of its path was changed")
+        } else if peer.cost != wanted.cost {
+            Some("the cost of its path was changed")
         } else {
             None
         };
-        (peer.encryption, peer.via) = (wanted.encryption, Arc::clone(&wanted.via));
+        (peer.encryption, peer.via, peer.cost) = (wanted.encryption, Arc::clone(&wanted.via), wanted.cost);
         let dial_at = now + self.cross_dial_delay(path.peer);
-        let groups: Vec<(Arc<str>, u8)> =
-            self.lane_groups.iter().map(|(name, lanes)| (Arc::clone(name), *lanes)).collect();
+        let groups: Vec<(Arc<str>, u8)> = self
+            .lane_groups
+            .keys()
+            .map(|name| (Arc::clone(name), self.lanes_in_shard(path.peer, name)))
+            .collect();
         for (group, lanes) in groups {
             for (shard, index) in
                 (0..self.site.shards).flat_map(|shard| (0..lanes).map(move |index| (shard, index)))

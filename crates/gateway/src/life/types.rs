@@ -31,6 +31,8 @@ pub(crate) struct WantedPeer {
     pub(crate) key: PathKey,
     /// The way that connections take to the endpoint, in any words: lanes come anew when it changes.
     pub(crate) via: Arc<str>,
+    /// What its use costs. Lanes come anew when it changes, since their numbers say it.
+    pub(crate) cost: u8,
     /// The endpoint to dial; `None` if only the peer dials.
     pub(crate) endpoint: Option<Arc<str>>,
     pub(crate) encryption: Encryption,
@@ -40,8 +42,10 @@ pub(crate) struct WantedPeer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WantedLaneGroup {
     pub(crate) name: Arc<str>,
-    /// The number of lanes in each shard.
+    /// The number of lanes in each shard to a peer with one path.
     pub(crate) lanes: u8,
+    /// The same on each path to a peer with several.
+    pub(crate) on_each: u8,
 }
 
 /// A lane to dial now.

@@ -61,9 +61,10 @@ pub struct PathSpec {
     /// The links by which its lanes leave the gateways: one that ends at both, or one at either or each. A gateway without one sends by
     /// the shortest way.
     pub links: Vec<String>,
-    /// Whether flows take it only while no other path works.
+    /// What its use costs: of paths that work flows take those with the lowest cost.
     #[serde(default)]
-    pub backup: bool,
+    #[schemars(range(max = 7))]
+    pub cost: u8,
 }
 
 /// Another program's use of a lane's socket. The programs of the papers wrote into one as it is by default.

@@ -36,6 +36,9 @@ pub(super) fn on_paths(
         if spec.paths[..number].iter().any(|other| other.name == path.name) {
             at.key("name").report_plain(format!("{:?} is the name of two paths", path.name.0));
         }
+        if path.cost > PathSettings::MAX_COST {
+            at.key("cost").refuse(format!("0 to {}", PathSettings::MAX_COST));
+        }
         let found = links_of(context, &at.key("links"), &path.links, gateways);
         if links.contains(&found) {
             at.key("links").report("are those of another path", "links of its own at one gateway or both");
@@ -62,7 +65,7 @@ pub(super) fn on_paths(
         return (plan.clone(), Vec::new());
     }
     let settings = spec.paths.iter();
-    let settings = settings.map(|path| PathSettings { name: Arc::from(&*path.name.0), backup: path.backup });
+    let settings = settings.map(|path| PathSettings { name: Arc::from(&*path.name.0), cost: path.cost });
     (plan.on_paths(settings.collect()), links)
 }
 

@@ -78,8 +78,14 @@ impl PathPolicy {
 pub struct PathSettings {
     /// Its name.
     pub name: Arc<str>,
-    /// Whether flows take it only while no other path works, unless their class names it.
-    pub backup: bool,
+    /// What its use costs, [`MAX_COST`](Self::MAX_COST) at most: of paths that work flows take those with the lowest cost, unless their
+    /// class names paths.
+    pub cost: u8,
+}
+
+impl PathSettings {
+    /// The highest cost.
+    pub const MAX_COST: u8 = 7;
 }
 
 /// How well a path works.
@@ -111,7 +117,8 @@ pub struct Placement {
     /// The paths it may take, the preferred first.
     order: Vec<usize>,
     rule: Rule,
-    backups: PathSet,
+    /// The costs of all paths.
+    costs: Vec<u8>,
     open: PathSet,
     target: PathSet,
     /// What the policy allowed when it was known last.
@@ -127,7 +134,7 @@ pub struct Placement {
 pub struct PathChoice {
     /// Those that it prefers.
     pub preferred: PathSet,
-    /// Those that it allows: backups only while no other works.
+    /// Those that it allows: of those that work the cheapest.
     pub allowed: PathSet,
 }
 
@@ -161,10 +168,9 @@ impl Placement {
             PathPolicy::Spread | PathPolicy::Named(_) | PathPolicy::Bonded => Rule::All,
         };
         let order: Vec<usize> = if named.is_empty() { all.collect() } else { named };
-        let backups =
-            paths.iter().enumerate().filter(|(_, path)| path.backup).map(|(path, _)| bit(path)).sum();
+        let costs = paths.iter().map(|path| path.cost).collect();
         let first = bit(order[0]);
-        Placement { order, rule, backups, open: first, target: first, ..Placement::default() }
+        Placement { order, rule, costs, open: first, target: first, ..Placement::default() }
     }
 
     /// Takes on what another placement of the same class has decided, as far as its paths are the same.
@@ -179,12 +185,12 @@ impl Placement {
     /// What the policy makes of the paths, of which this is known by their numbers; `None` while none works.
     pub fn choice(&self, views: &[PathView]) -> Option<PathChoice> {
         let working = self.working(views)?;
-        let first_choice: Vec<usize> =
-            working.iter().copied().filter(|path| self.backups & bit(*path) == 0).collect();
-        let allowed =
-            if first_choice.is_empty() || self.rule == Rule::First { &working } else { &first_choice };
+        let cost = |path: &usize| self.costs.get(*path).copied().unwrap_or_default();
+        let lowest = working.iter().map(cost).min();
+        let is_allowed = |path: &usize| self.rule == Rule::First || Some(cost(path)) == lowest;
+        let allowed: Vec<usize> = working.into_iter().filter(is_allowed).collect();
         let all = allowed.iter().map(|path| bit(*path)).sum();
-        Some(PathChoice { preferred: self.preferred(allowed, views), allowed: all })
+        Some(PathChoice { preferred: self.preferred(&allowed, views), allowed: all })
     }
 
     /// The paths that work best of all that the class may take, the preferred first; `None` while none works.
@@ -297,12 +303,12 @@ mod tests {
         Instant::from_millis(ms)
     }
 
-    fn settings(backups: &[bool]) -> Vec<PathSettings> {
-        let path = |(number, backup): (usize, &bool)| PathSettings {
+    fn settings(costs: &[u8]) -> Vec<PathSettings> {
+        let path = |(number, cost): (usize, &u8)| PathSettings {
             name: ["dsl", "lte", "sat"][number].into(),
-            backup: *backup,
+            cost: *cost,
         };
-        backups.iter().enumerate().map(path).collect()
+        costs.iter().enumerate().map(path).collect()
     }
 
     fn view(health: PathHealth, mbit: f64, delay_ms: u64) -> PathView {
@@ -320,14 +326,14 @@ mod tests {
         (0..8).filter(|path| placement.is_open(*path)).collect()
     }
 
-    fn placement(policy: &PathPolicy, backups: &[bool]) -> Placement {
-        Placement::new(policy, &settings(backups))
+    fn placement(policy: &PathPolicy, costs: &[u8]) -> Placement {
+        Placement::new(policy, &settings(costs))
     }
 
     #[test]
     fn flows_are_spread_in_proportion_to_capacity() {
         let views = [view(Up, 50.0, 20), view(Up, 20.0, 20)];
-        let mut placement = placement(&PathPolicy::Spread, &[false, false]);
+        let mut placement = placement(&PathPolicy::Spread, &[0, 0]);
         assert!(!placement.update(at(0), &views, None));
         for (known, wanted) in [(views, [29, 11]), ([view(Up, 0.0, 20); 2], [20, 20])] {
             let mut flows = [0; 2];
@@ -345,7 +351,7 @@ mod tests {
     #[test]
     fn a_path_that_fails_is_closed_at_once_and_one_that_returns_moves_no_flow() {
         for failed in [Down, Silent] {
-            let mut placement = placement(&PathPolicy::Spread, &[false, false]);
+            let mut placement = placement(&PathPolicy::Spread, &[0, 0]);
             placement.update(at(0), &[view(Up, 50.0, 20); 2], None);
             assert_eq!(set(&placement), [0, 1]);
             let without = [view(failed, 50.0, 20), view(Up, 20.0, 20)];
@@ -361,7 +367,7 @@ mod tests {
 
     #[test]
     fn while_no_path_works_what_waits_stays() {
-        let mut placement = placement(&PathPolicy::Spread, &[false, false]);
+        let mut placement = placement(&PathPolicy::Spread, &[0, 0]);
         placement.update(at(0), &[view(Up, 50.0, 20), view(Down, 20.0, 20)], None);
         assert!(!placement.update(at(10), &[view(Down, 50.0, 20); 2], None));
         assert_eq!(set(&placement), [0]);
@@ -374,8 +380,8 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_serves_while_no_other_works_and_gives_its_flows_back_after_a_while() {
-        let mut placement = placement(&PathPolicy::Spread, &[false, true]);
+    fn a_dearer_path_serves_while_no_cheaper_one_works_and_gives_its_flows_back_after_a_while() {
+        let mut placement = placement(&PathPolicy::Spread, &[0, 1]);
         let both = [view(Up, 5.0, 20), view(Up, 100.0, 5)];
         placement.update(at(0), &both, None);
         assert_eq!(set(&placement), [0]);
@@ -390,7 +396,7 @@ mod tests {
 
     #[test]
     fn the_lowest_delay_wins_when_it_is_clearly_lower_for_a_while() {
-        let mut placement = placement(&PathPolicy::LowestDelay, &[false, false, false]);
+        let mut placement = placement(&PathPolicy::LowestDelay, &[0, 0, 0]);
         placement.update(at(0), &[view(Up, 1.0, 40), view(Up, 1.0, 20), view(Up, 1.0, 60)], None);
         assert_eq!(placement.place(&[], 0, |_| 0), 1);
         placement.update(at(5_000), &[view(Up, 1.0, 40), view(Up, 1.0, 20), view(Up, 1.0, 18)], None);
@@ -410,7 +416,7 @@ mod tests {
 
     #[test]
     fn the_largest_capacity_wins_and_an_unknown_one_is_the_smallest() {
-        let mut placement = placement(&PathPolicy::MostCapacity, &[false, false]);
+        let mut placement = placement(&PathPolicy::MostCapacity, &[0, 0]);
         placement.update(at(0), &[view(Up, 0.0, 20); 2], None);
         assert_eq!(placement.place(&[], 0, |_| 0), 0);
         placement.update(at(10), &[view(Up, 10.0, 20), view(Up, 12.0, 20)], None);
@@ -422,10 +428,10 @@ mod tests {
     #[test]
     fn named_paths_are_taken_in_their_order_and_others_never() {
         let named = PathPolicy::Named(vec!["lte".into(), "dsl".into()]);
-        let mut placement = placement(&named, &[false, true, false]);
+        let mut placement = placement(&named, &[0, 1, 0]);
         let mut views = [view(Up, 1.0, 20); 3];
         placement.update(at(0), &views, None);
-        assert_eq!(placement.place(&views, 5, |_| 0), 1, "though it is a backup");
+        assert_eq!(placement.place(&views, 5, |_| 0), 1, "though it costs more");
         views[1].health = Down;
         assert!(placement.update(at(10), &views, None));
         assert_eq!(set(&placement), [0]);
@@ -433,21 +439,21 @@ mod tests {
         assert!(!placement.update(at(20), &views, None), "the third is not among them");
         assert_eq!(set(&placement), [0]);
         let unknown = PathPolicy::Named(vec!["fibre".into()]);
-        let mut placement = Placement::new(&unknown, &settings(&[false, false]));
+        let mut placement = Placement::new(&unknown, &settings(&[0, 0]));
         placement.update(at(0), &[view(Up, 1.0, 20); 2], None);
         assert_eq!(set(&placement), [0, 1]);
     }
 
     #[test]
     fn a_class_that_is_handed_over_leaves_at_once_and_goes_back_after_a_while() {
-        let mut placement = placement(&PathPolicy::Spread, &[false, false, true]);
+        let mut placement = placement(&PathPolicy::Spread, &[0, 0, 1]);
         let mut views = [view(Up, 5.0, 20); 3];
         placement.update(at(0), &views, None);
         assert!(placement.update(at(10), &views, Some(1)), "its path works, and does not hold it");
         assert_eq!((set(&placement), placement.place(&views, 0, |_| 0)), (vec![1], 1));
         assert!(!placement.update(at(20), &views, None));
         assert_eq!(set(&placement), [0, 1], "nothing moves back");
-        // Not to a backup, nor to a path that fails.
+        // Not to a dearer one, nor to a path that fails.
         assert!(!placement.update(at(30), &views, Some(2)));
         assert_eq!((set(&placement), placement.assigned()), (vec![0, 1], None));
         placement.update(at(40), &views, Some(1));
@@ -466,8 +472,9 @@ mod tests {
                 PathPolicy::MostCapacity,
                 PathPolicy::Named(vec!["sat".into(), "dsl".into(), "lte".into()]),
             ];
-            let backups = [false, rng.chance(0.5), rng.chance(0.5)];
-            let mut placement = placement(&policies[rng.below(4) as usize], &backups);
+            let costs = [rng.below(3) as u8, rng.below(3) as u8, rng.below(3) as u8];
+            let policy = &policies[rng.below(4) as usize];
+            let mut placement = placement(policy, &costs);
             for step in 0..60 {
                 let views: Vec<PathView> = (0..3)
                     .map(|_| {
@@ -485,6 +492,10 @@ mod tests {
                 if best != Down {
                     assert!(after.iter().all(|path| views[*path].health == best), "seed {seed}: {after:?}");
                     assert_eq!(views[place].health, best, "seed {seed}");
+                    let lowest =
+                        (0..3).filter(|path| views[*path].health == best).map(|path| costs[path]).min();
+                    let is_named = matches!(policy, PathPolicy::Named(_));
+                    assert!(is_named || Some(costs[place]) == lowest, "seed {seed}: {place} of {costs:?}");
                 }
                 assert!(after.contains(&place), "seed {seed}: {place} of {after:?}");
             }

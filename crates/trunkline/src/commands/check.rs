@@ -11,6 +11,7 @@ use trunkline_gateway::preflight;
 use trunkline_schema::count;
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{ClassSettings, LaneGroup, Over, PathPolicy, Transport};
+use trunkline_units::Bytes;
 
 use crate::cli::FileReportArguments;
 use crate::failure::Failure;
@@ -208,8 +209,11 @@ fn meaning(config: &Config, public_key: &str) -> String {
                 .map_or("dialled by the peer".to_owned(), |e| format!("dialled at {e}"));
             let via = path.via.to_string();
             let via = if via.is_empty() { via } else { format!(" via {via}") };
-            let backup = if path.backup { ", backup" } else { "" };
-            line("", format!("{:<12} path {}: {endpoint}{via}{backup}", "", path.name));
+            let cost = if path.cost == 0 { String::new() } else { format!(", cost {}", path.cost) };
+            let quota = path.quota.map_or_else(String::new, |quota| {
+                format!(", quota {} each {}", Bytes(quota.bytes), quota.period.each)
+            });
+            line("", format!("{:<12} path {}: {endpoint}{via}{cost}{quota}", "", path.name));
         }
     }
     for proxy in config.proxies.iter().flat_map(|plan| &plan.treatments) {

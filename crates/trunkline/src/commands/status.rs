@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use trunkline_schema::count;
 use trunkline_status::{
-    Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Received, Request, Status, Tun,
+    Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, QuotaThen, Received, Request, Status, Tun,
 };
+use trunkline_units::Bytes;
 
 use super::control::{State, socket, state};
 use super::proxies;
@@ -266,9 +267,9 @@ fn uplinks(table: &mut Table, peer: &Peer) {
     for uplink in &peer.uplinks {
         let endpoint = uplink.endpoint.as_deref().map_or("dialled by the peer".to_owned(), str::to_owned);
         let via = uplink.via.as_ref().map_or_else(String::new, |via| format!(" via {via}"));
-        let backup = if uplink.backup { ", backup" } else { "" };
+        let cost = cost(uplink.cost);
         table.line(&format!(
-            "  {:<14} {:<9} {:>7} {:>6} {:>9} {:>8}  {endpoint}{via}{backup}",
+            "  {:<14} {:<9} {:>7} {:>6} {:>9} {:>8}  {endpoint}{via}{cost}",
             uplink.name,
             uplink.state,
             format!("{}/{}", uplink.lanes_up, uplink.lanes),
@@ -277,9 +278,23 @@ fn uplinks(table: &mut Table, peer: &Peer) {
             uplink.silences,
         ));
     }
+    for (uplink, quota) in peer.uplinks.iter().filter_map(|uplink| Some((uplink, uplink.quota.as_ref()?))) {
+        let (used, bytes) = (Bytes(quota.used), Bytes(quota.bytes));
+        let then = match (quota.is_spent, quota.then) {
+            (false, _) => "",
+            (true, QuotaThen::LastResort) => ": spent, taken while no other path works",
+            (true, QuotaThen::Off) => ": spent, without lanes",
+        };
+        table.line(&format!("    {}: {used} of {bytes} until {}{then}", uplink.name, quota.until));
+    }
     for class in peer.classes.iter().filter(|class| class.resent > 0) {
         table.line(&format!("    {} packets of {} left again over another path", class.resent, class.name));
     }
+}
+
+/// What a path costs, if that says anything.
+fn cost(cost: u8) -> String {
+    if cost == 0 { String::new() } else { format!(", cost {cost}") }
 }
 
 /// From this part on a path's losses are said.
@@ -365,7 +380,7 @@ fn paths(table: &mut Table, peer: &Peer) {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_status::{ClassHandover, Uplink, UplinkState};
+    use trunkline_status::{ClassHandover, Quota, Uplink, UplinkState};
 
     use super::*;
 
@@ -504,12 +519,12 @@ mod tests {
         let mut status = state(10.0, 0);
         assert!(!table(&status.clone(), &status).contains("silences"));
         status.peers[0].lanes[0].path = "dsl".to_owned();
-        let uplink = |name: &str, state, lanes_up, backup| Uplink {
+        let uplink = |name: &str, state, lanes_up, cost| Uplink {
             name: name.to_owned(),
             state,
             lanes: 3,
             lanes_up,
-            backup,
+            cost,
             ..Uplink::default()
         };
         let dsl = Uplink {
@@ -517,16 +532,30 @@ mod tests {
             via: Some("eth0".to_owned()),
             flows: 7,
             rtt_us: Some(20_500),
-            ..uplink("dsl", UplinkState::Up, 3, false)
+            ..uplink("dsl", UplinkState::Up, 3, 0)
         };
-        status.peers[0].uplinks = vec![dsl, uplink("lte", UplinkState::Silent, 1, true)];
+        let mut lte = uplink("lte", UplinkState::Silent, 1, 2);
+        let (bytes, until) = (20_000_000_000, "2026-12-05".to_owned());
+        let quota = Quota { bytes, used: 12_345_000_000, until, ..Quota::default() };
+        lte.quota = Some(quota.clone());
+        status.peers[0].uplinks = vec![dsl, lte.clone()];
         let table = table(&status.clone(), &status);
         assert!(table.contains("busy@dsl"), "{table}");
         let words = ["dsl", "up", "3/3", "7", "20.50", "0", "192.0.2.1:4600", "via", "eth0"];
         assert_eq!(row(&table, "dsl"), words, "{table}");
-        let words = ["lte", "silent", "1/3", "0", "-", "0", "dialled", "by", "the", "peer,", "backup"];
+        let words = ["lte", "silent", "1/3", "0", "-", "0", "dialled", "by", "the", "peer,", "cost", "2"];
         assert_eq!(row(&table, "lte"), words, "{table}");
         assert!(!table.contains("left again"));
+        assert!(table.contains("    lte: 12.3 GB of 20.0 GB until 2026-12-05\n"), "{table}");
+        for (then, said) in [
+            (QuotaThen::LastResort, "until 2026-12-05: spent, taken while no other path works"),
+            (QuotaThen::Off, "until 2026-12-05: spent, without lanes"),
+        ] {
+            lte.quota = Some(Quota { is_spent: true, then, ..quota.clone() });
+            status.peers[0].uplinks[1] = lte.clone();
+            let table = super::table(&status.clone(), &status);
+            assert!(table.contains(said), "{table}");
+        }
         status.peers[0].classes = vec![Class { name: "tcp".to_owned(), resent: 41, ..Class::default() }];
         let table = super::table(&status.clone(), &status);
         assert!(table.contains("41 packets of tcp left again over another path"), "{table}");

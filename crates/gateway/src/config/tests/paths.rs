@@ -9,7 +9,7 @@ fn with(paths: &str) -> String {
 
 const TWO: &str = "[[peers.paths]]\nname = \"dsl\"\ninterface = \"eth0\"\n\
                    [[peers.paths]]\nname = \"lte\"\ninterface = \"wwan0\"\naddress = \"192.0.2.7\"\nfwmark = 7\n\
-                   endpoint = \"192.0.2.1:4601\"\nbackup = true\n";
+                   endpoint = \"192.0.2.1:4601\"\ncost = 2\nquota = { bytes = \"20 GB\", from = 5 }\n";
 
 #[test]
 fn a_peer_without_paths_has_one_without_a_name() {
@@ -21,13 +21,15 @@ fn a_peer_without_paths_has_one_without_a_name() {
 }
 
 #[test]
-fn each_path_has_an_endpoint_what_it_is_bound_to_and_whether_it_is_a_backup() {
+fn each_path_has_an_endpoint_what_it_is_bound_to_and_what_it_costs() {
     let config = ok(&with(TWO));
     let [dsl, lte] = &config.peers[0].paths[..] else { panic!("{config:?}") };
     let via = |interface: &str| Via { interface: Some(interface.to_owned()), ..Via::default() };
-    assert_eq!((&*dsl.name, &dsl.via, dsl.backup), ("dsl", &via("eth0"), false));
+    assert_eq!((&*dsl.name, &dsl.via, dsl.cost, dsl.quota), ("dsl", &via("eth0"), 0, None));
     let bound = Via { address: Some("192.0.2.7".parse().unwrap()), fwmark: Some(7), ..via("wwan0") };
-    assert_eq!((&*lte.name, &lte.via, lte.backup), ("lte", &bound, true));
+    assert_eq!((&*lte.name, &lte.via, lte.cost), ("lte", &bound, 2));
+    let period = Period { each: Each::Month, from: 5 };
+    assert_eq!(lte.quota, Some(QuotaConfig { bytes: 20_000_000_000, period, then: OverQuota::LastResort }));
     assert_eq!(bound.to_string(), "wwan0, 192.0.2.7, mark 7");
     let endpoints = [0, 1].map(|path| config.peers[0].endpoint_on(path).map(ToString::to_string));
     assert_eq!(endpoints, [Some("b:4600".to_owned()), Some("192.0.2.1:4601".to_owned())]);
@@ -38,11 +40,13 @@ fn a_site_that_is_dialled_may_name_the_paths_and_nothing_else() {
     let head = format!(
         "listen = [\"0.0.0.0:4600\"]\n[[peers]]\nname = \"b\"\npublic_key = \"{KEY_B}\"\nroutes = [\"10.2.0.0/16\"]\n"
     );
-    let names = "[[peers.paths]]\nname = \"a\"\n[[peers.paths]]\nname = \"b\"\nbackup = true\n";
+    let names = "[[peers.paths]]\nname = \"a\"\n[[peers.paths]]\nname = \"b\"\ncost = 1\n";
     let config = ok(&format!("{head}{names}"));
-    assert!(config.peers[0].paths[1].backup && !config.peers[0].is_dialled());
+    assert!(config.peers[0].paths[1].cost == 1 && !config.peers[0].is_dialled());
     let bound = error(&format!("{head}[[peers.paths]]\nname = \"a\"\ninterface = \"eth0\"\n"));
     assert!(bound.contains("no endpoint to dial"), "{bound}");
+    let counted = error(&format!("{head}[[peers.paths]]\nname = \"a\"\nquota = {{ bytes = \"1 GB\" }}\n"));
+    assert!(counted.contains("paths.a.quota") && counted.contains("the site that dials"), "{counted}");
     let dialled = ok(&format!("{head}[[peers.paths]]\nname = \"a\"\nendpoint = \"c:1\"\n"));
     assert!(dialled.peers[0].is_dialled());
 }
@@ -66,11 +70,28 @@ fn mistakes_in_paths_are_told_with_their_place() {
     for (text, place, problem) in [
         (path("name = \"spread\""), "peers.b.paths.spread.name", "word for the paths of classes"),
         (path("name = \"A b\""), ".name", "1 to 32 of a-z 0-9 _ -"),
-        (path("name = \"a\"\nbackup = true"), "paths.a.backup", "a path without backup first"),
+        (path("name = \"a\"\ncost = 7"), "paths.a.cost", "0 to 6"),
+        (path("name = \"a\"\ncost = -1"), "paths.a.cost", "0 to 6"),
+        (path("name = \"a\"\nquota = \"1 GB\""), "paths.a.quota", "table"),
+        (path("name = \"a\"\nquota = { }"), "paths.a.quota", "bytes"),
+        (path("name = \"a\"\nquota = { bytes = \"0 B\" }"), "quota.bytes", "more than 0"),
+        (path("name = \"a\"\nquota = { bytes = \"1 GB\", each = \"year\" }"), "quota.each", "month"),
+        (path("name = \"a\"\nquota = { bytes = \"1 GB\", from = 29 }"), "quota.from", "1 to 28"),
+        (
+            path("name = \"a\"\nquota = { bytes = \"1 GB\", each = \"week\", from = 8 }"),
+            "quota.from",
+            "1 (Monday) to 7",
+        ),
+        (
+            path("name = \"a\"\nquota = { bytes = \"1 GB\", each = \"day\", from = 2 }"),
+            "quota.from",
+            "no day but 1",
+        ),
+        (path("name = \"a\"\nquota = { bytes = \"1 GB\", then = \"stop\" }"), "quota.then", "last-resort"),
         (path("name = \"a\"\nfwmark = 0"), "fwmark", "1"),
         (path("name = \"a\"\naddress = \"0.0.0.0\""), "address", "cannot be the source"),
         (path("name = \"a\"\naddress = \"fe80::1\""), "address", "belongs to an interface"),
-        (path("name = \"a\"\ncost = 3"), "cost", "unknown key"),
+        (path("name = \"a\"\nbackup = true"), "backup", "unknown key"),
         (format!("{dsl}{}", path("name = \"lte\"")), "paths.lte", "leads the same way as path dsl"),
         (format!("{dsl}{}", path("name = \"dsl\"\ninterface = \"eth1\"")), "name", "the name of two paths"),
         (

@@ -20,11 +20,12 @@ fn wanted(peers: impl IntoIterator<Item = PublicKey>, lanes: u8, dials: bool) ->
     let peer = |key: PublicKey| WantedPeer {
         key: key.into(),
         via: "".into(),
+        cost: 0,
         endpoint: dials.then(|| "192.0.2.1:4600".into()),
         encryption: Encryption::Tls,
     };
     Wanted {
         peers: peers.into_iter().map(peer).collect(),
-        lane_groups: vec![WantedLaneGroup { name: "tcp".into(), lanes }],
+        lane_groups: vec![WantedLaneGroup { name: "tcp".into(), lanes, on_each: lanes }],
     }
 }

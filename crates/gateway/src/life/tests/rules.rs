@@ -232,6 +232,39 @@ fn each_path_has_lanes_dials_and_a_back_off_of_its_own() {
 }
 
 #[test]
+fn a_lane_group_may_have_fewer_lanes_on_each_of_several_paths() {
+    let with = |mut wanted: Wanted| {
+        (wanted.lane_groups[0].lanes, wanted.lane_groups[0].on_each) = (4, 1);
+        wanted
+    };
+    let (one, two) = (with(wanted([key_of(1)], 4, true)), with(two_paths("eth1")));
+    let mut life = Life::new(Site { key: key_of(0), shards: SHARDS, seed: 1 });
+    life.reload(at(0), &two);
+    all_up(&mut life, at(0));
+    assert_eq!((life.up().count(), life.lane_count(key_of(1), "tcp")), (4, 2));
+    assert!(life.up().all(|(_, key)| key.index == 0));
+    assert_eq!(life.reload(at(10), &one).len(), 2, "those on the second path");
+    all_up(&mut life, at(10));
+    assert_eq!((life.up().count(), life.lane_count(key_of(1), "tcp")), (8, 8));
+    assert_eq!(life.reload(at(20), &two).len(), 6, "all but the first of each shard");
+    let request = |number| Request { peer: key_of(1), lane_group: "tcp", number, instance: 7 };
+    assert!(life.find_lane(at(20_000), request(0)).is_ok());
+    assert_eq!(life.find_lane(at(20_000), request(2)), Err(Declined::UnknownNumber { lanes: 2 }));
+}
+
+#[test]
+fn a_path_that_costs_something_else_has_its_lanes_made_anew() {
+    let mut life = Life::new(Site { key: key_of(0), shards: SHARDS, seed: 1 });
+    let mut two = two_paths("eth1");
+    life.reload(at(0), &two);
+    all_up(&mut life, at(0));
+    two.peers[1].cost = 7;
+    let ended = life.reload(at(10), &two);
+    assert!(ended.len() == 2 && ended.iter().all(|lane| lane.key.path == 1), "{ended:?}");
+    assert_eq!(life.reload(at(20), &two), []);
+}
+
+#[test]
 fn a_lane_on_a_path_that_is_not_known_is_declined() {
     let mut dialler = Life::new(Site { key: key_of(0), shards: SHARDS, seed: 1 });
     dialler.reload(at(0), &two_paths("eth1"));
