@@ -185,6 +185,7 @@ fn of_kernel(address: impl Fn(u8) -> IpAddr, mtu: u32) -> [(u64, u64, u32); 2] {
             node("server", 3, false),
         ],
         links: vec![between([0, 1], 1500), between([1, 2], mtu), between([2, 3], 1500)],
+        detours: Vec::new(),
         tcp: Vec::new(),
         seed: 1,
     })

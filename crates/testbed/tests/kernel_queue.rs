@@ -38,6 +38,7 @@ fn network(discipline: &str) -> Network {
     let settings = NetworkSettings {
         nodes: vec![node("a", A, false), node("r", R, true), node("b", B, false)],
         links: vec![link([0, 1], None), link([1, 2], Some(queue(discipline)))],
+        detours: Vec::new(),
         tcp: Vec::new(),
         seed: 1,
     };

@@ -15,6 +15,7 @@ use trunkline_trunk::Transport;
 use trunkline_units::Rate;
 
 use super::Misfit;
+use super::paths::detours;
 use super::sources::{bounded, sockets};
 use super::tcp::{KernelTcp, kernel_tcp};
 use crate::scenario::{Family, Link, Load, NodeKind, ProxyMode, Scenario};
@@ -137,6 +138,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
         network: NetworkSettings {
             nodes: nodes.collect(),
             links: links.collect(),
+            detours: detours(scenario).into_iter().flatten().collect(),
             tcp: routes.into_iter().map(|(ends, (tcp, _))| (ends, tcp)).collect(),
             seed,
         },

@@ -1,6 +1,6 @@
 //! The gateways of a scenario as processes: their files, and their counters.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,13 @@ use trunkline_status::{Class, EdgePacing, Lane as LaneStatus, LaneState, Peer as
 use trunkline_testbed::clock;
 use trunkline_testbed::gateway::{Directory, GatewayError, GatewayProcess, Keys};
 use trunkline_testbed::namespace::Host;
-use trunkline_trunk::LaneSnapshot;
+use trunkline_testbed::network::{Detour, device};
+use trunkline_trunk::{LaneSnapshot, PathSettings};
 use trunkline_units::Rate;
 
 use super::Misfit;
 use super::build::{address, addresses, prefix};
+use super::paths::detours;
 use crate::catalogue::measured::{ClassState, Lane, LaneCounts, QueueReading};
 use crate::measure::{ClassCounters, TrunkCounters};
 use crate::scenario::{Family, Scenario, Trunk};
@@ -61,6 +63,19 @@ struct Peer {
     routes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reserved: Option<quantity::Rate>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paths: Vec<SitePath>,
+}
+
+/// A path to a peer; without address and interface at the site that is dialled.
+#[derive(Debug, Serialize)]
+struct SitePath {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
+    cost: u8,
 }
 
 /// The gateways of a scenario that have a trunk.
@@ -76,10 +91,6 @@ pub(super) struct Gateways {
 pub(super) fn check(scenario: &Scenario) -> Result<(), Misfit> {
     for (number, trunk) in scenario.trunks.iter().enumerate() {
         let part = format!("trunks.{}", trunk.name);
-        if !trunk.path_links.is_empty() {
-            let problem = "are given; allowed on this engine: none yet (the simulator has several paths)";
-            return Err(Misfit::new(format!("{part}.paths"), problem.to_owned()));
-        }
         let before = &scenario.trunks[..number];
         let same = |other: &&Trunk| trunk.gateways.iter().all(|gateway| other.gateways.contains(gateway));
         if let Some(other) = before.iter().find(same) {
@@ -121,6 +132,7 @@ impl Gateways {
             keys.push(own.transpose()?);
         }
         let mut processes = Vec::new();
+        let detours = detours(scenario);
         for (node, settings) in scenario.nodes.iter().enumerate() {
             let Some(own) = &keys[node] else {
                 processes.push(None);
@@ -132,6 +144,9 @@ impl Gateways {
                 let far = trunk.gateways[1 - side];
                 let public_key = keys[far].as_ref().map_or_else(String::new, |keys| keys.public.clone());
                 site.add(scenario, (trunk, side), public_key, congestion_control[number].as_deref());
+                if let Some(peer) = site.peers.last_mut() {
+                    peer.paths = site_paths(trunk, side, &detours[number]);
+                }
             }
             let text = toml::to_string(&site).unwrap_or_default();
             let host = Arc::clone(&hosts[node]);
@@ -219,8 +234,20 @@ impl Site {
                 .map(prefix)
                 .collect(),
             reserved: trunk.plan.reserved.map(quantity::Rate),
+            paths: Vec::new(),
         });
     }
+}
+
+/// The paths of a trunk, as the file of one of its gateways has them.
+fn site_paths(trunk: &Trunk, side: usize, detours: &[Detour]) -> Vec<SitePath> {
+    let path = |(settings, detour): (&PathSettings, &Detour)| SitePath {
+        name: settings.name.to_string(),
+        address: (side == 0).then_some(detour.addresses[0]),
+        interface: detour.links[0].filter(|_| side == 0).map(device),
+        cost: settings.cost,
+    };
+    trunk.plan.paths.iter().zip(detours).map(path).collect()
 }
 
 /// The peer at the other end of a trunk.

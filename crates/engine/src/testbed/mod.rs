@@ -5,6 +5,7 @@
 
 mod build;
 mod gateway;
+mod paths;
 mod proxies;
 mod sources;
 mod tcp;

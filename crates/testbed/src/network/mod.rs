@@ -50,6 +50,25 @@ pub struct LinkBetween {
     pub kernel_queues: [Option<KernelQueue>; 2],
 }
 
+/// Another way between two nodes than the one with the fewest links: of all packets of a further address of the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detour {
+    /// The nodes, by their places.
+    pub ends: [usize; 2],
+    /// The address of the first that the way belongs to, and the one of the second that it leads to.
+    pub addresses: [IpAddr; 2],
+    /// The link by which each sends to the other, by its place; the shortest way if `None`.
+    pub links: [Option<usize>; 2],
+}
+
+/// The name of a link's device in the hosts at both ends.
+pub fn device(link: usize) -> String {
+    format!("link{link}")
+}
+
+/// The metric of the first node's route over a link that is not the shortest way: sockets that are bound to the device find it.
+const DETOUR_METRIC: u32 = 2_000;
+
 /// What the TCP connections from one node to another begin with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteTcp {
@@ -68,6 +87,8 @@ pub struct NetworkSettings {
     pub nodes: Vec<NodeSettings>,
     /// Links.
     pub links: Vec<LinkBetween>,
+    /// Ways that are not the shortest.
+    pub detours: Vec<Detour>,
     /// For a node and a destination.
     pub tcp: Vec<((usize, usize), RouteTcp)>,
     /// Of everything that is random on links.
@@ -110,7 +131,7 @@ impl Network {
     pub fn new(settings: &NetworkSettings) -> Result<Self, NetworkError> {
         let hosts = settings.nodes.iter().map(|node| host(node).map(Arc::new));
         let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
-        let devices: Vec<String> = (0..settings.links.len()).map(|link| format!("link{link}")).collect();
+        let devices: Vec<String> = (0..settings.links.len()).map(device).collect();
         let mut links = link::Network::new(Scheduling::RealTime).map_err(NetworkError::Forwarder)?;
         let mut kernel_queues = Vec::new();
         for (number, (link, device)) in settings.links.iter().zip(&devices).enumerate() {
@@ -156,18 +177,30 @@ impl Network {
                     let Some(way) = way.filter(|_| !own.without_route_to.contains(&destination)) else {
                         continue;
                     };
-                    let device = handle.link_index(&devices[way / 2])?;
-                    let tcp = settings.tcp.iter().find(|(ends, _)| *ends == (node, destination));
-                    let tcp = tcp.map(|(_, tcp)| *tcp).unwrap_or_default();
+                    let index = handle.link_index(&devices[way / 2])?;
                     let far = &settings.nodes[destination].addresses;
                     for (source, to) in own.addresses.iter().zip(far) {
-                        let route = Route {
-                            source: Some(*source),
-                            initial_cwnd: tcp.initial_window,
-                            initial_ssthresh: tcp.initial_ssthresh,
-                            quick_acks: tcp.quick_acks,
-                            ..Route::to(IpNet::from(*to)).device(device)
-                        };
+                        let route =
+                            Route { source: Some(*source), ..settings.route((node, destination), *to) };
+                        handle.add_route(&route.device(index), Existing::Replace)?;
+                    }
+                    for detour in settings.detours.iter().filter(|detour| detour.ends[0] == destination) {
+                        let link = detour.links[1].filter(|_| detour.ends[1] == node);
+                        let index = handle.link_index(&devices[link.unwrap_or(way / 2)])?;
+                        let route = settings.route((node, destination), detour.addresses[0]);
+                        handle.add_route(&route.device(index), Existing::Replace)?;
+                    }
+                }
+                for (metric, detour) in (DETOUR_METRIC..).zip(&settings.detours) {
+                    if detour.ends[0] != node {
+                        continue;
+                    }
+                    let lo = handle.link_index("lo")?;
+                    handle.add_address(lo, IpNet::from(detour.addresses[0]), None)?;
+                    if let Some(link) = detour.links[0] {
+                        let route = settings.route((node, detour.ends[1]), detour.addresses[1]);
+                        let index = handle.link_index(&devices[link])?;
+                        let route = Route { metric: Some(metric), ..route.device(index) };
                         handle.add_route(&route, Existing::Replace)?;
                     }
                 }
@@ -200,6 +233,19 @@ impl Network {
     /// Lets the scheduled changes of all links count their times from `start`, by the machine's monotonic clock.
     pub fn start_changes(&self, start: Instant) {
         self.links.restart_changes(start);
+    }
+}
+
+impl NetworkSettings {
+    /// The route of a node to an address of another, without its device.
+    fn route(&self, ends: (usize, usize), to: IpAddr) -> Route {
+        let tcp = self.tcp.iter().find(|(of, _)| *of == ends).map(|(_, tcp)| *tcp).unwrap_or_default();
+        Route {
+            initial_cwnd: tcp.initial_window,
+            initial_ssthresh: tcp.initial_ssthresh,
+            quick_acks: tcp.quick_acks,
+            ..Route::to(IpNet::from(to))
+        }
     }
 }
 
