@@ -140,6 +140,85 @@ fn a_trunk_of_an_experiment_carries_ipv6_over_either_version() {
     }
 }
 
+/// A trunk over a line between its gateways and another over a router, with transfers both ways.
+const LINES: &str = r#"
+id = "lines"
+title = "Two lines"
+duration = "7 s"
+warm_up = "3 s"
+runs = 1
+
+[nodes]
+office = "host"
+left = "gateway"
+middle = "router"
+right = "gateway"
+far = "host"
+
+[links.near]
+ends = ["office", "left"]
+rate = "1 Gbit/s"
+[links.one]
+ends = ["left", "right"]
+rate = "6 Mbit/s"
+delay = "5 ms"
+queue = { discipline = "tail-drop", bytes = "60 kB" }
+[links.two]
+ends = ["left", "middle"]
+like = "one"
+[links.three]
+ends = ["right", "middle"]
+like = "near"
+[links.far]
+ends = ["right", "far"]
+like = "near"
+
+[traffic.there]
+kind = "bulk"
+from = "office"
+to = "far"
+flows = 1
+[traffic.back]
+kind = "bulk"
+from = "far"
+to = "office"
+flows = 1
+
+[trunks.site]
+gateways = ["left", "right"]
+lanes = { paths = "bonded" }
+paths = [{ name = "direct", links = ["one"] }, { name = "around", links = ["two", "three"] }]
+"#;
+
+#[test]
+fn a_trunk_over_two_lines_uses_both_in_both_directions_on_either_engine() {
+    let name = "a_trunk_over_two_lines_uses_both_in_both_directions_on_either_engine";
+    let has_testbed = privilege::available(name);
+    for (engine, lanes) in [("sim", "ipv4"), ("testbed", "ipv4"), ("testbed", "ipv6")] {
+        if engine == "testbed" && !has_testbed {
+            continue;
+        }
+        let directory = Directory::new();
+        fs::write(directory.0.join("lines.toml"), LINES).expect("a file");
+        let lanes = format!("trunks.site.family={lanes}");
+        let output = lab(
+            &directory,
+            &["run", "lines.toml", "--engine", engine, "--set", &lanes, "--json", "--out", "out"],
+        );
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{engine}, {lanes}: {said}");
+        let line: Value = serde_json::from_slice(&output.stdout).expect("a line of JSON");
+        let metric = |name: &str| line["metrics"][name]["mean"].as_f64().expect(name);
+        for way in ["one", "one.back", "two", "two.back"] {
+            let used = metric(&format!("{way}.utilisation"));
+            assert!(used > 0.6, "{engine}, {lanes}: {way} {used}");
+        }
+        for way in ["there.goodput", "back.goodput"] {
+            assert!(metric(way) > 7e6, "{engine}, {lanes}: {way} {}", metric(way));
+        }
+    }
+}
+
 #[test]
 fn both_engines_are_compared_on_one_page() {
     if !privilege::available("both_engines_are_compared_on_one_page") {

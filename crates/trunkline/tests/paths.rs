@@ -1,8 +1,10 @@
 //! Two paths to a peer, on real kernels: flows on both, and what becomes of them when one fails and comes back.
 
-use std::net::{IpAddr, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{Checker, class, edit, ip, peer, send, setup, wait_for};
@@ -744,6 +746,110 @@ fn one_flow_over([first, second]: [(f64, u64); 2], policy: Option<&str>, after_s
         use_both(&gateways, PATHS);
     }
     one_flow(&scene, &gateways, after_s)
+}
+
+/// A socket of Multipath TCP with CUBIC on its subflows.
+fn mptcp_socket() -> OwnedFd {
+    use rustix::net::{AddressFamily, Protocol, SocketType, socket};
+    let protocol = Protocol::from_raw(std::num::NonZero::new(262).expect("IPPROTO_MPTCP"));
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, Some(protocol)).expect("Multipath TCP");
+    trunkline_linux::set_congestion_control(socket.as_fd(), "cubic").expect("cubic");
+    trunkline_linux::set_nodelay(socket.as_fd()).expect("a flag");
+    socket
+}
+
+/// What one transfer gets over two links by the kernel's Multipath TCP between the gateways' hosts, Mbit/s, and the median and the 99th
+/// percentile of round trips over another such connection beside it, ms. A proxy at each end would only add to it.
+fn mptcp_over([first, second]: [(f64, u64); 2]) -> (f64, f64, f64) {
+    let link = |(mbit, rtt): (f64, u64)| {
+        DuplexSettings::wide_area(
+            Rate::from_mbit(mbit),
+            Duration::from_millis(rtt),
+            Duration::from_millis(50),
+        )
+    };
+    let mut scene = Scene::new(Wan::Emulated(link(first))).expect("a scene");
+    let second = second_link(&mut scene, &link(second));
+    for host in [&scene.t1, &scene.t2] {
+        ip(host, "mptcp limits set subflow 2 add_addr_accepted 2");
+    }
+    ip(&scene.t1, &format!("mptcp endpoint add {} dev wan2 subflow", SECOND[1]));
+    let address = SocketAddrV4::new(Plan::IPV4.t2_wan.to_string().parse().expect("IPv4"), 5001);
+    let listener = scene.t2.run(|| {
+        let socket = mptcp_socket();
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, 8).map(|()| TcpListener::from(socket))
+    });
+    let listener = listener.expect("a listener");
+    let received = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&received);
+    let sink = scene.t2.spawn("sink", move || {
+        let (mut bulk, _) = listener.accept().expect("the transfer");
+        let (mut pings, _) = listener.accept().expect("the pings");
+        let echo = std::thread::spawn(move || {
+            let mut request = [0; 64];
+            while pings.read_exact(&mut request).is_ok() && pings.write_all(&request).is_ok() {}
+        });
+        let mut buffer = vec![0; 1 << 18];
+        while let Ok(bytes @ 1..) = bulk.read(&mut buffer) {
+            counted.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+        echo.join().expect("an echo");
+    });
+    let connect = || {
+        scene.t1.run(|| {
+            let socket = mptcp_socket();
+            rustix::net::connect(&socket, &address).map(|()| TcpStream::from(socket))
+        })
+    };
+    let (mut bulk, mut pings) = (connect().expect("a connection"), connect().expect("another"));
+    let (start, end) = (Instant::now(), Duration::from_secs(26));
+    let sending = scene.t1.spawn("bulk", move || {
+        let data = vec![0; 1 << 18];
+        while start.elapsed() < end && bulk.write_all(&data).is_ok() {}
+    });
+    std::thread::sleep(Duration::from_secs(15));
+    let (from, before, carried) =
+        (Instant::now(), received.load(Ordering::Relaxed), second.counters(Direction::Forward));
+    let mut ms: Vec<f64> = Vec::new();
+    while from.elapsed() < Duration::from_secs(10) {
+        let sent = Instant::now();
+        let mut answer = [0; 64];
+        pings.write_all(&[7; 64]).and_then(|()| pings.read_exact(&mut answer)).expect("an answer");
+        ms.push(sent.elapsed().as_secs_f64() * 1e3);
+        std::thread::sleep(Duration::from_millis(20).saturating_sub(sent.elapsed()));
+    }
+    let bytes = received.load(Ordering::Relaxed) - before;
+    let goodput = bytes as f64 * 8e-6 / from.elapsed().as_secs_f64();
+    let over_second = second.counters(Direction::Forward).bytes_out - carried.bytes_out;
+    assert!(over_second > 0, "the second subflow carries something");
+    drop(pings);
+    sending.join();
+    sink.join();
+    ms.sort_by(f64::total_cmp);
+    (goodput, ms[ms.len() / 2], ms[ms.len() * 99 / 100])
+}
+
+/// What docs/models/bonding.md has of the kernel's Multipath TCP over the pairs of paths of `one_flow_over_two_paths_measured`: median and
+/// lowest of `RUNS`.
+#[test]
+#[ignore = "a measurement for a quiet machine"]
+fn mptcp_over_two_paths_measured() {
+    let runs = std::env::var("RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let pairs = [
+        [(100.0, 20), (100.0, 20)],
+        [(300.0, 10), (80.0, 30)],
+        [(50.0, 20), (5.0, 200)],
+        [(100.0, 20), (40.0, 40)],
+    ];
+    for pair in pairs {
+        let mut runs: Vec<(f64, f64, f64)> = (0..runs).map(|_| mptcp_over(pair)).collect();
+        runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let ((median, p50, p99), lowest) = (runs[runs.len() / 2], runs[0].0);
+        println!(
+            "{pair:?}: {median:.1} Mbit/s, lowest {lowest:.1}; pings beside it {p50:.1} ms, 99th percentile {p99:.1} ms"
+        );
+    }
 }
 
 /// One flow over pairs of paths that nobody chose: `SEED` and the number of `PAIRS` are variables of the environment.
