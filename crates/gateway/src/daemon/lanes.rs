@@ -119,7 +119,9 @@ impl Daemon {
             let _ = sys::set_dscp(fd.as_fd(), group.dscp);
             // A new default route would lead the packets of a lane without the mark into the trunk.
             let _ = sys::set_mark(fd.as_fd(), self.via_of(&key.path_key()).fwmark.unwrap_or(0));
-            let _ = self.usual_liveness(&key.path_key()).apply(fd.as_fd());
+            if !self.life.is_verifying(key.path_key()) {
+                let _ = self.usual_liveness(&key.path_key()).apply(fd.as_fd());
+            }
         }
     }
 

@@ -174,18 +174,30 @@ impl Daemon {
     }
 
     fn count_lanes(&mut self) {
+        for (path, serial, total) in self.totals() {
+            self.count(&path, serial, total);
+        }
+    }
+
+    /// What lanes have carried that are up when their path gets a quota does not count.
+    pub(super) fn leave_out_lanes(&mut self) {
+        let totals = self.totals().into_iter().map(|(_, serial, total)| (serial, total));
+        self.quota.usage.handle_lanes(totals);
+    }
+
+    /// What the lanes on paths with a quota have carried since they came up.
+    fn totals(&mut self) -> Vec<(PathKey, Serial, u64)> {
         let counted: BTreeSet<PathKey> = quotas(&self.config).map(|(key, ..)| key).collect();
         let up = self.life.up().filter(|(_, key)| counted.contains(&key.path_key()));
         let lanes: Vec<(Serial, PathKey)> = up.map(|(serial, key)| (serial, key.path_key())).collect();
         let is_quic = |serial: &Serial| self.lane_sockets.get(serial).is_some_and(|lane| lane.fd.is_none());
         let over_quic: Vec<Serial> = lanes.iter().map(|(serial, _)| *serial).filter(is_quic).collect();
-        let totals = if over_quic.is_empty() { Vec::new() } else { self.quic_totals(&over_quic) };
-        for (serial, path) in lanes {
-            let total = totals.iter().find(|(lane, _)| *lane == serial).map(|(_, total)| *total);
-            if let Some(total) = total.or_else(|| self.tcp_total(serial)) {
-                self.count(&path, serial, total);
-            }
-        }
+        let over_quic = if over_quic.is_empty() { Vec::new() } else { self.quic_totals(&over_quic) };
+        let total = |serial: Serial| {
+            let known = over_quic.iter().find(|(lane, _)| *lane == serial).map(|(_, total)| *total);
+            known.or_else(|| self.tcp_total(serial))
+        };
+        lanes.into_iter().filter_map(|(serial, path)| Some((path, serial, total(serial)?))).collect()
     }
 
     fn count(&mut self, path: &PathKey, serial: Serial, total: u64) {
@@ -202,8 +214,8 @@ impl Daemon {
             if let (Some(path), Some(total)) = (path, self.tcp_total(serial)) {
                 self.count(&path, serial, total);
             }
-            self.quota.usage.handle_end(serial);
         }
+        self.quota.usage.handle_end(serial);
         self.lane_sockets.remove(&serial);
     }
 

@@ -92,6 +92,7 @@ impl Daemon {
         let peers = &self.config.peers;
         self.learnt_paths.retain(|key, _| peers.iter().any(|peer| peer.public_key == *key));
         self.start_quotas();
+        self.leave_out_lanes();
         self.judge_quotas(now());
         self.apply_plan();
         self.apply_lanes();

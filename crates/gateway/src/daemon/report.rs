@@ -179,9 +179,9 @@ impl Daemon {
         peers
     }
 
-    /// The status of the paths to one peer, if there are several.
+    /// The status of the paths to one peer, if there are several, or one with a quota.
     fn uplinks(&self, peer: &PeerConfig, paths: &[PathSettings], reports: &Reports<'_>) -> Vec<Uplink> {
-        if paths.len() < 2 {
+        if paths.len() < 2 && peer.paths.iter().all(|path| path.quota.is_none()) {
             return Vec::new();
         }
         let shards = reports.sent.get(&peer.public_key).map_or(&[][..], Vec::as_slice);

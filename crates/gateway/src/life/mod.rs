@@ -320,6 +320,11 @@ impl Life {
         true
     }
 
+    /// Whether its lanes are verified now.
+    pub(crate) fn is_verifying(&self, path: PathKey) -> bool {
+        self.peers.get(&path).is_some_and(|state| state.verifying)
+    }
+
     /// This site has another key. The keys decide which connection stays if both sites dial.
     pub(crate) const fn handle_identity(&mut self, key: PublicKey) {
         self.site.key = key;

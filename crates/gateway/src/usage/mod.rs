@@ -148,6 +148,12 @@ impl Usage {
         }
     }
 
+    /// These lanes are on paths that are counted, and no other is. What one had carried that was not before does not count.
+    pub(crate) fn handle_lanes(&mut self, totals: impl Iterator<Item = (Serial, u64)>) {
+        let before = std::mem::take(&mut self.lanes);
+        self.lanes = totals.map(|(lane, total)| (lane, *before.get(&lane).unwrap_or(&total))).collect();
+    }
+
     /// A lane has ended.
     pub(crate) fn handle_end(&mut self, lane: Serial) {
         self.lanes.remove(&lane);
@@ -188,6 +194,9 @@ mod tests {
         }
         assert_eq!((usage.bytes(&path), usage.unwritten(&path)), (180, 180));
         usage.handle_end(1);
+        // What was carried while a path was not counted is left out.
+        usage.handle_lanes([(2, 1_000), (3, 1_000)].into_iter());
+        usage.handle_total(&path, 3, 1_000);
         // A total that is smaller than before counts nothing.
         usage.handle_total(&path, 2, 20);
         assert_eq!(usage.bytes(&path), 180);
