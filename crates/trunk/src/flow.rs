@@ -267,10 +267,24 @@ impl ActiveFlows {
     #[inline]
     pub(crate) fn count(&mut self, now: Instant, flow: &mut Flow) {
         self.turn(now);
-        let epoch = self.second as u8 | 1 << 7;
+        let epoch = self.epoch();
         if flow.epoch != epoch {
             flow.epoch = epoch;
             self.running += 1;
+        }
+    }
+
+    /// Never 0, which is that of a flow that was not counted yet.
+    const fn epoch(&self) -> u8 {
+        self.second as u8 | 1 << 7
+    }
+
+    /// `flow` goes on in another class: if it is counted here in this second, it is to be counted there instead.
+    pub(crate) fn release(&mut self, now: Instant, flow: &mut Flow) {
+        self.turn(now);
+        if flow.epoch == self.epoch() {
+            flow.epoch = 0;
+            self.running = self.running.saturating_sub(1);
         }
     }
 
@@ -323,6 +337,24 @@ mod tests {
         flow.count_bytes(usize::MAX >> 1);
         flow.count_bytes(1);
         assert_eq!(flow.bytes(), (1 << 48) - 1);
+    }
+
+    #[test]
+    fn a_flow_that_changes_its_class_counts_in_the_new_one_at_once() {
+        let [mut old, mut new] = [ActiveFlows::default(); 2];
+        let mut flows = [Flow::default(); 4];
+        let now = seconds(5);
+        for flow in &mut flows {
+            old.count(now, flow);
+        }
+        for flow in &mut flows[..3] {
+            old.release(now, flow);
+            new.count(now, flow);
+        }
+        assert_eq!((old.number(now), new.number(now)), (1, 3));
+        // One that was not counted in this second takes nothing away.
+        old.release(seconds(6), &mut flows[0]);
+        assert_eq!((old.number(seconds(6)), new.number(seconds(6))), (1, 3));
     }
 
     #[test]

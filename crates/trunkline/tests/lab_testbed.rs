@@ -177,16 +177,16 @@ like = "near"
 kind = "bulk"
 from = "office"
 to = "far"
-flows = 1
+flows = 4
 [traffic.back]
 kind = "bulk"
 from = "far"
 to = "office"
-flows = 1
+flows = 4
 
 [trunks.site]
 gateways = ["left", "right"]
-lanes = { paths = "bonded" }
+lanes = { paths = "spread" }
 paths = [{ name = "direct", links = ["one"] }, { name = "around", links = ["two", "three"] }]
 "#;
 
@@ -211,10 +211,10 @@ fn a_trunk_over_two_lines_uses_both_in_both_directions_on_either_engine() {
         let metric = |name: &str| line["metrics"][name]["mean"].as_f64().expect(name);
         for way in ["one", "one.back", "two", "two.back"] {
             let used = metric(&format!("{way}.utilisation"));
-            assert!(used > 0.6, "{engine}, {lanes}: {way} {used}");
+            assert!(used > 0.3, "{engine}, {lanes}: {way} {used}");
         }
         for way in ["there.goodput", "back.goodput"] {
-            assert!(metric(way) > 7e6, "{engine}, {lanes}: {way} {}", metric(way));
+            assert!(metric(way) > 5e6, "{engine}, {lanes}: {way} {}", metric(way));
         }
     }
 }

@@ -98,7 +98,9 @@ impl Usage {
         if !std::mem::take(&mut self.is_changed) {
             return None;
         }
-        self.paths.values_mut().for_each(|used| used.written = used.bytes);
+        for used in self.paths.values_mut() {
+            used.written = used.bytes;
+        }
         let path = |((peer, path), used): (&UsedPath, &Used)| WrittenPath {
             peer: peer.to_string(),
             path: path.clone(),

@@ -163,6 +163,10 @@ impl ClassState {
         let lanes = (0..among.len()).map(|lane| among.start + (offset + lane) % among.len());
         let index = lanes.min_by_key(|index| edge_queues[*index].active.load(now)).unwrap_or(self.first);
         if let Some(flow) = flow {
+            let before = flow.edge_queue().filter(|before| *before != index);
+            if let Some(before) = before.and_then(|before| edge_queues.get_mut(before)) {
+                before.active.release(now, flow);
+            }
             // The next one is to find it here, though it may not have sent data yet.
             edge_queues[index].active.count(now, flow);
         }
