@@ -156,10 +156,7 @@ impl Daemon {
 
     /// How soon a dead lane on a path is to be detected while nothing is amiss.
     pub(super) fn usual_liveness(&self, path: &PathKey) -> Liveness {
-        let peer = self.peer_config(&path.peer);
-        let cost =
-            peer.and_then(|peer| self.paths_to(peer).get(usize::from(path.path)).map(|path| path.cost));
-        if cost.unwrap_or_default() > 0 { Liveness::Rare(self.config.keepalive) } else { Liveness::Usual }
+        if self.cost_of(path) > 0 { Liveness::Rare(self.config.keepalive) } else { Liveness::Usual }
     }
 
     pub(super) fn set_liveness(&self, path: PathKey, liveness: Liveness) {

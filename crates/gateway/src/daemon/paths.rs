@@ -40,17 +40,14 @@ impl LearntPath {
 impl Daemon {
     /// The paths to a peer; none if there is one.
     pub(super) fn paths_to(&self, peer: &PeerConfig) -> Vec<PathSettings> {
-        let learnt = self.learnt_paths.get(&peer.public_key);
         if !peer.paths.is_empty() {
-            let said =
-                |path: u8| learnt.and_then(|paths| paths.get(usize::from(path))).map_or(0, |path| path.cost);
             let settings = |(number, path): (u8, &PathConfig)| PathSettings {
                 name: path.name.as_str().into(),
-                cost: self.own_cost_of(&PathKey { peer: peer.public_key, path: number }).max(said(number)),
+                cost: self.cost_of(&PathKey { peer: peer.public_key, path: number }),
             };
             return (0..).zip(&peer.paths).map(settings).collect();
         }
-        let Some(learnt) = learnt else { return Vec::new() };
+        let Some(learnt) = self.learnt_paths.get(&peer.public_key) else { return Vec::new() };
         let mut paths: Vec<PathSettings> = (1..)
             .zip(learnt)
             .map(|(number, path)| PathSettings { name: format!("{number}").into(), cost: path.cost })
@@ -60,6 +57,12 @@ impl Daemon {
             paths.pop();
         }
         paths
+    }
+
+    /// What the use of a path costs: the higher of what both sites say.
+    pub(super) fn cost_of(&self, path: &PathKey) -> u8 {
+        let learnt = self.learnt_paths.get(&path.peer).and_then(|paths| paths.get(usize::from(path.path)));
+        self.own_cost_of(path).max(learnt.map_or(0, |path| path.cost))
     }
 
     /// The name of a path, if there are several to its peer.

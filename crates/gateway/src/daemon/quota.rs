@@ -69,7 +69,7 @@ fn quotas(config: &Config) -> impl Iterator<Item = (PathKey, UsedPath, QuotaConf
 
 /// Whether any path has a quota.
 pub(super) fn has_quotas(config: &Config) -> bool {
-    quotas(config).next().is_some()
+    config.peers.iter().flat_map(|peer| &peer.paths).any(|path| path.quota.is_some())
 }
 
 impl Daemon {
@@ -163,12 +163,12 @@ impl Daemon {
                 self.apply_lanes();
                 self.quota.written_at = None;
             }
-        }
-        let is_behind = quotas(&self.config)
-            .any(|(_, path, quota)| self.quota.usage.unwritten(&path) >= (quota.bytes / PART).max(1));
-        if is_behind || is_due(self.quota.written_at, WRITE) {
-            self.quota.written_at = Some(now);
-            self.write_usage();
+            let is_behind = quotas(&self.config)
+                .any(|(_, path, quota)| self.quota.usage.unwritten(&path) >= (quota.bytes / PART).max(1));
+            if is_behind || is_due(self.quota.written_at, WRITE) {
+                self.quota.written_at = Some(now);
+                self.write_usage();
+            }
         }
         self.quota.looked_at.map(|at| at + LOOK)
     }
@@ -188,10 +188,11 @@ impl Daemon {
     /// What the lanes on paths with a quota have carried since they came up.
     fn totals(&mut self) -> Vec<(PathKey, Serial, u64)> {
         let counted: BTreeSet<PathKey> = quotas(&self.config).map(|(key, ..)| key).collect();
-        let up = self.life.up().filter(|(_, key)| counted.contains(&key.path_key()));
-        let lanes: Vec<(Serial, PathKey)> = up.map(|(serial, key)| (serial, key.path_key())).collect();
-        let is_quic = |serial: &Serial| self.lane_sockets.get(serial).is_some_and(|lane| lane.fd.is_none());
-        let over_quic: Vec<Serial> = lanes.iter().map(|(serial, _)| *serial).filter(is_quic).collect();
+        let up = self.lane_sockets.iter().filter(|(_, socket)| counted.contains(&socket.path));
+        let lanes: Vec<(Serial, PathKey)> =
+            up.clone().map(|(serial, socket)| (*serial, socket.path)).collect();
+        let over_quic: Vec<Serial> =
+            up.filter(|(_, socket)| socket.fd.is_none()).map(|(serial, _)| *serial).collect();
         let over_quic = if over_quic.is_empty() { Vec::new() } else { self.quic_totals(&over_quic) };
         let total = |serial: Serial| {
             let known = over_quic.iter().find(|(lane, _)| *lane == serial).map(|(_, total)| *total);
