@@ -82,9 +82,11 @@ fn the_queue_holds_what_it_may_and_delays_by_it() {
     let goodput = sink.finish().goodput(sent.begin + SECOND, sent.end).as_mbit();
     let p50 = percentile(&pinged.round_trips, 0.5).expect("answers");
     println!("10 Mbit/s: goodput {goodput:.3} Mbit/s, round trip under load p50 {p50:?}, {counters:?}");
-    // 1448 of 1500 bytes are goodput.
-    assert!(goodput <= 9.66, "{goodput}");
-    let longest = Duration::from_millis(70) + lateness.tolerance(4);
+    // 1448 of 1500 bytes are goodput. Of what arrives in three seconds, some may have been read late, which came before.
+    let late = lateness.tolerance(4);
+    let most = 9.66 * (1.0 + late.as_secs_f64() / 3.0);
+    assert!(goodput <= most, "{goodput}, up to {most}");
+    let longest = Duration::from_millis(70) + late;
     assert!(p50 >= Duration::from_millis(20) && p50 < longest, "{p50:?}, up to {longest:?}");
     assert!(counters.backlog_peak_bytes <= 62_500 && counters.backlog_peak_bytes > 31_250, "{counters:?}");
     // A sender that waits for a processor does not fill the link.
