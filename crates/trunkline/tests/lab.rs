@@ -647,7 +647,8 @@ fn advice_has_the_settings_their_gain_and_their_cost() {
     assert_eq!(estimates.count(), 1, "{lines:?}");
     let text = String::from_utf8(output.stdout).expect("text");
     for part in [
-        "A backup and a call\n\nChoose: the trunk",
+        "A backup and a call\n\nWhat is advised against direct routing: ",
+        "\n\nChoose: the trunk",
         "Better than without a trunk:\n\n",
         "call.delay.mean",
         "classes and their lanes",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Advice, Evidence, Finding, Trial, TrialOutcome};
+use super::{Advice, Evidence, Finding, GroupAim, Trial, TrialOutcome};
 use crate::number::{fixed, show, signed, spread};
 use crate::results::Estimate;
 
@@ -11,9 +11,9 @@ const SCALE: &str = "What was tried, each against the best before it. Its gain i
                      more for one group, or half of that for two (± half of the 95 % interval):";
 
 impl Advice {
-    /// What to choose, what it gains, and the evidence.
+    /// What is gained and lost against direct routing, what to choose, and the evidence.
     pub fn to_text(&self) -> String {
-        let mut text = format!("{}\n\n", self.title);
+        let mut text = format!("{}\n\n{}\n\n", self.title, self.against_direct());
         text += &self.verdict();
         if !self.left_out.is_empty() {
             let axes = self.left_out.join(", ");
@@ -47,6 +47,22 @@ impl Advice {
             let _ = write!(text, "\nFor the gateways, at the end of their files:\n\n{}", self.gateway_toml);
         }
         text
+    }
+
+    /// What counts first for each group, beside what it has without a trunk.
+    fn against_direct(&self) -> String {
+        let of = |one: &GroupAim| {
+            let metric = format!("{}.{}", one.group, one.aim.metrics()[0]);
+            let evidence = self.evidence.iter().find(|evidence| evidence.metric == metric)?;
+            Some(format!("{metric} {}", evidence.ratio().unwrap_or_else(|| evidence.sentence())))
+        };
+        let groups: Vec<String> = self.aims.iter().filter_map(of).collect();
+        format!("{} against direct routing: {}.", self.with_what(), groups.join(", "))
+    }
+
+    /// What was compared with direct routing in the end.
+    const fn with_what(&self) -> &'static str {
+        if self.trunk { "What is advised" } else { "The best trunk that was tried" }
     }
 
     fn verdict(&self) -> String {
@@ -167,6 +183,12 @@ impl Trial {
 }
 
 impl Evidence {
+    /// `1.03 times`, of what is no share and not nothing.
+    fn ratio(&self) -> Option<String> {
+        let is_amount = self.unit != "1" && self.without.mean > 0.0;
+        is_amount.then(|| format!("{} times", fixed(self.with.mean / self.without.mean, 2)))
+    }
+
     fn sentence(&self) -> String {
         let show = |estimate: &Estimate| show(estimate.mean, &self.unit);
         format!("{} instead of {}", show(&self.with), show(&self.without))
