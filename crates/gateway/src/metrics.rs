@@ -4,7 +4,7 @@ use trunkline_queue::Histogram;
 use trunkline_service::Page;
 
 use trunkline_status::{
-    Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Received, Status, Uplink, UplinkState,
+    Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Received, Sojourn, Status, Uplink, UplinkState,
 };
 
 /// One family over all classes or lanes: its name, type, help and value; without a value there is no sample.
@@ -456,33 +456,22 @@ fn sojourn(page: &mut Page, status: &Status) {
     let name = "trunkline_class_sojourn_seconds";
     page.family(name, "histogram", "Time spent in the edge queue.");
     for_classes(status, |peer, class| {
-        let labels = [("peer", peer.name.as_str()), ("class", class.name.as_str())];
-        let mut cumulative = 0;
-        for (index, count) in class.sojourn.buckets.iter().enumerate() {
-            cumulative += count;
-            let bound =
-                Histogram::upper_bound(index).map_or("+Inf".to_owned(), |b| b.as_secs_f64().to_string());
-            let labels = [labels[0], labels[1], ("le", bound.as_str())];
-            page.sample(&format!("{name}_bucket"), &labels, cumulative);
-        }
-        page.sample(&format!("{name}_sum"), &labels, class.sojourn.sum_s);
-        page.sample(&format!("{name}_count"), &labels, class.sojourn.count);
+        histogram(page, name, &[("peer", &peer.name), ("class", &class.name)], &class.sojourn);
     });
 }
 
-const RESEQUENCING: [Family<Received>; 4] = [
-    (
-        "trunkline_resequenced_packets_total",
-        "counter",
-        "Packets over bonded paths that waited for others of their flow.",
-        |received| Some(received.resequenced as f64),
-    ),
-    (
-        "trunkline_resequencing_seconds_total",
-        "counter",
-        "The sum of the times that packets over bonded paths waited.",
-        |received| Some(received.resequencing_s),
-    ),
+fn histogram(page: &mut Page, name: &str, labels: &[(&str, &str)], times: &Sojourn) {
+    let mut cumulative = 0;
+    for (index, count) in times.buckets.iter().enumerate() {
+        cumulative += count;
+        let bound = Histogram::upper_bound(index).map_or("+Inf".to_owned(), |b| b.as_secs_f64().to_string());
+        page.sample(&format!("{name}_bucket"), &[labels, &[("le", &bound)]].concat(), cumulative);
+    }
+    page.sample(&format!("{name}_sum"), labels, times.sum_s);
+    page.sample(&format!("{name}_count"), labels, times.count);
+}
+
+const RESEQUENCING: [Family<Received>; 2] = [
     (
         "trunkline_late_packets_total",
         "counter",
@@ -509,6 +498,11 @@ fn received(page: &mut Page, status: &Status) {
     page.family("trunkline_duplicate_packets_total", "counter", "Packets that another lane had brought.");
     for peer in &status.peers {
         page.sample("trunkline_duplicate_packets_total", &[("peer", &peer.name)], peer.received.duplicates);
+    }
+    let name = "trunkline_resequencing_seconds";
+    page.family(name, "histogram", "Time that packets over bonded paths waited for others of their flow.");
+    for peer in status.peers.iter().filter(|peer| peer.uplinks.len() > 1) {
+        histogram(page, name, &[("peer", &peer.name)], &peer.received.resequencing);
     }
     for (name, kind, help, value) in RESEQUENCING {
         page.family(name, kind, help);

@@ -44,7 +44,11 @@ struct RxPeer {
 
 impl RxPeer {
     fn report(&self) -> RxPeerReport {
-        RxPeerReport { key: self.key, received: *self.receiver.stats(), ordered: *self.ordered.stats() }
+        RxPeerReport {
+            key: self.key,
+            received: *self.receiver.stats(),
+            ordered: self.ordered.stats().clone(),
+        }
     }
 }
 

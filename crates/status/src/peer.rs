@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Class, Lane, LaneState, Path};
+use crate::{Class, Lane, LaneState, Path, Sojourn};
 
 /// One peer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ impl Peer {
 pub const FLOWS: usize = 32;
 
 /// What came from a peer, over all lanes.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Received {
     /// Packets.
@@ -81,10 +81,8 @@ pub struct Received {
     pub refused_forged_source: u64,
     /// Not passed on: another lane had brought them.
     pub duplicates: u64,
-    /// Came over bonded paths, and waited for others of their flow.
-    pub resequenced: u64,
-    /// The sum of the times that they waited, s.
-    pub resequencing_s: f64,
+    /// Came over bonded paths, and waited for others of their flow: how long.
+    pub resequencing: Sojourn,
     /// Came over bonded paths after the wait for them, and were passed on out of order.
     pub late: u64,
     /// Times at which the wait for packets that were missing was given up.

@@ -244,7 +244,7 @@ fn run(seed: u64, paths_fail: bool) {
     while model.transmitter.poll_spent().is_some() {}
     assert_eq!(model.transmitter.all_held_bytes(), 0, "seed {seed}: no copy is left");
     assert!(!model.waits() && model.resequencer.held_bytes() == 0, "seed {seed}");
-    let stats = *model.resequencer.stats();
+    let stats = model.resequencer.stats().clone();
     let offered: u32 = model.offered.values().sum();
     let passed_on: usize = model.passed_on.values().map(Vec::len).sum();
     assert_eq!(passed_on, offered as usize, "seed {seed}: all");

@@ -47,8 +47,10 @@ fn one_class(key: &str) -> GatewaySetup {
     GatewaySetup { classes: Some(classes), ..setup(Encryption::Tls) }
 }
 
-fn emulated(mbit: f64) -> DuplexSettings {
-    DuplexSettings::wide_area(Rate::from_mbit(mbit), Duration::from_millis(20), Duration::from_millis(50))
+/// A link with a buffer of 50 ms.
+fn emulated(mbit: f64, rtt_ms: u64) -> DuplexSettings {
+    let rtt = Duration::from_millis(rtt_ms);
+    DuplexSettings::wide_area(Rate::from_mbit(mbit), rtt, Duration::from_millis(50))
 }
 
 /// A second link between the gateways of a scene, by which the first reaches the second's one address too.
@@ -192,8 +194,8 @@ fn cut_under_load(test: &str, setup: &GatewaySetup) {
     if !privilege::available(test) {
         return;
     }
-    let mut scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
-    let _second = second_link(&mut scene, &emulated(20.0));
+    let mut scene = Scene::new(Wan::Emulated(emulated(50.0, 20))).expect("a scene");
+    let _second = second_link(&mut scene, &emulated(20.0, 20));
     let gateways = scene.start_gateways(setup).expect("gateways");
     use_both(&gateways, PATHS);
     let names: Vec<String> =
@@ -274,8 +276,8 @@ fn call_while_each_path_is_cut(test: &str, policy: &str, limit: Duration, judge:
     if !privilege::available(test) {
         return;
     }
-    let mut scene = Scene::new(Wan::Emulated(emulated(20.0))).expect("a scene");
-    let second = second_link(&mut scene, &emulated(20.0));
+    let mut scene = Scene::new(Wan::Emulated(emulated(20.0, 20))).expect("a scene");
+    let second = second_link(&mut scene, &emulated(20.0, 20));
     let links = [scene.link().expect("an emulated link"), second];
     let gateways = scene.start_gateways(&one_class(&format!("paths = \"{policy}\""))).expect("gateways");
     use_both(&gateways, PATHS);
@@ -310,12 +312,8 @@ fn one_flow_over_bonded_paths_has_the_rate_of_both_and_keeps_its_order() {
     if !privilege::available("one_flow_over_bonded_paths_has_the_rate_of_both_and_keeps_its_order") {
         return;
     }
-    let link = |rtt_ms| {
-        let rtt = Duration::from_millis(rtt_ms);
-        DuplexSettings::wide_area(Rate::from_mbit(8.0), rtt, Duration::from_millis(50))
-    };
-    let mut scene = Scene::new(Wan::Emulated(link(20))).expect("a scene");
-    let second = second_link(&mut scene, &link(60));
+    let mut scene = Scene::new(Wan::Emulated(emulated(8.0, 20))).expect("a scene");
+    let second = second_link(&mut scene, &emulated(8.0, 60));
     let links = [scene.link().expect("an emulated link"), second];
     let gateways = scene.start_gateways(&one_class("paths = \"bonded\"")).expect("gateways");
     use_both(&gateways, PATHS);
@@ -353,7 +351,7 @@ fn one_flow_over_bonded_paths_has_the_rate_of_both_and_keeps_its_order() {
         "{} of 6000 arrived, {late} out of order; {shares:.2?} of it on the links; {received:?}",
         numbers.len()
     );
-    assert!(received.resequenced > 0, "some came before others: {received:?}");
+    assert!(received.resequencing.count > 0, "some came before others: {received:?}");
     assert!(late <= received.late, "{late} out of order: {received:?}");
     let mut sorted = numbers.clone();
     sorted.sort_unstable();
@@ -367,8 +365,8 @@ fn fails_in_one_direction(test: &str, transport: &str) {
     if !privilege::available(test) {
         return;
     }
-    let mut scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
-    let _second = second_link(&mut scene, &emulated(20.0));
+    let mut scene = Scene::new(Wan::Emulated(emulated(50.0, 20))).expect("a scene");
+    let _second = second_link(&mut scene, &emulated(20.0, 20));
     let gateways = scene.start_gateways(&over(transport)).expect("gateways");
     use_both(&gateways, PATHS);
     let there = Calls::start(&scene);
@@ -583,8 +581,8 @@ fn a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other() {
     if !privilege::available("a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other") {
         return;
     }
-    let mut scene = Scene::new(Wan::Emulated(emulated(2.0))).expect("a scene");
-    let _second = second_link(&mut scene, &emulated(40.0));
+    let mut scene = Scene::new(Wan::Emulated(emulated(2.0, 20))).expect("a scene");
+    let _second = second_link(&mut scene, &emulated(40.0, 20));
     let classes =
         "[[classes]]\nname = \"all\"\nguarantee = \"4mbit\"\npaths = \"most-capacity\"\n".to_owned();
     let sites = GatewaySetup { classes: Some(classes), ..setup(Encryption::Tls) };
@@ -608,8 +606,8 @@ fn a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other() {
 #[ignore = "a measurement for a quiet machine"]
 fn two_uplinks_measured() {
     for transport in ["tcp", "quic"] {
-        let mut scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
-        let second = second_link(&mut scene, &emulated(20.0));
+        let mut scene = Scene::new(Wan::Emulated(emulated(50.0, 20))).expect("a scene");
+        let second = second_link(&mut scene, &emulated(20.0, 20));
         let links = [scene.link().expect("an emulated link"), second];
         let gateways = scene.start_gateways(&over(transport)).expect("gateways");
         use_both(&gateways, PATHS);
@@ -679,15 +677,11 @@ fn one_flow(scene: &Scene, gateways: &Gateways, after_s: u64) -> (f64, f64) {
 #[test]
 #[ignore = "a measurement for a quiet machine"]
 fn pings_beside_bulk_on_bonded_paths_measured() {
-    let link = |mbit, rtt_ms| {
-        let rtt = Duration::from_millis(rtt_ms);
-        DuplexSettings::wide_area(Rate::from_mbit(mbit), rtt, Duration::from_millis(50))
-    };
     for policy in ["spread", "bonded"] {
-        let wan = Wan::Emulated(link(100.0, 20));
+        let wan = Wan::Emulated(emulated(100.0, 20));
         let settings = SceneSettings { site_offloads: Offloads::On, ..SceneSettings::new(wan) };
         let mut scene = Scene::build(&settings).expect("a scene");
-        second_link(&mut scene, &link(40.0, 40));
+        second_link(&mut scene, &emulated(40.0, 40));
         let gateways = scene.start_gateways(&setup(Encryption::Tls)).expect("gateways");
         let lanes = format!("[lanes]\npaths = \"{policy}\"\n");
         edit(&gateways, Gateway::T1, |text| text.replacen("[[peers]]", &format!("{lanes}[[peers]]"), 1));
@@ -732,14 +726,10 @@ fn pings_beside_bulk_on_bonded_paths_measured() {
 /// What one flow gets between sites that two links of such rates (Mbit/s) and round-trip times (ms) join: over the first alone, or with a
 /// policy over both.
 fn one_flow_over([first, second]: [(f64, u64); 2], policy: Option<&str>, after_s: u64) -> (f64, f64) {
-    let link = |(mbit, rtt): (f64, u64)| {
-        let rtt = Duration::from_millis(rtt);
-        DuplexSettings::wide_area(Rate::from_mbit(mbit), rtt, Duration::from_millis(50))
-    };
-    let wan = Wan::Emulated(link(first));
+    let wan = Wan::Emulated(emulated(first.0, first.1));
     let settings = SceneSettings { site_offloads: Offloads::On, ..SceneSettings::new(wan) };
     let mut scene = Scene::build(&settings).expect("a scene");
-    second_link(&mut scene, &link(second));
+    second_link(&mut scene, &emulated(second.0, second.1));
     let paths = policy.map_or(String::new(), |policy| format!("paths = \"{policy}\""));
     let gateways = scene.start_gateways(&one_class(&paths)).expect("gateways");
     if policy.is_some() {
@@ -761,15 +751,8 @@ fn mptcp_socket() -> OwnedFd {
 /// What one transfer gets over two links by the kernel's Multipath TCP between the gateways' hosts, Mbit/s, and the median and the 99th
 /// percentile of round trips over another such connection beside it, ms. A proxy at each end would only add to it.
 fn mptcp_over([first, second]: [(f64, u64); 2]) -> (f64, f64, f64) {
-    let link = |(mbit, rtt): (f64, u64)| {
-        DuplexSettings::wide_area(
-            Rate::from_mbit(mbit),
-            Duration::from_millis(rtt),
-            Duration::from_millis(50),
-        )
-    };
-    let mut scene = Scene::new(Wan::Emulated(link(first))).expect("a scene");
-    let second = second_link(&mut scene, &link(second));
+    let mut scene = Scene::new(Wan::Emulated(emulated(first.0, first.1))).expect("a scene");
+    let second = second_link(&mut scene, &emulated(second.0, second.1));
     for host in [&scene.t1, &scene.t2] {
         ip(host, "mptcp limits set subflow 2 add_addr_accepted 2");
     }

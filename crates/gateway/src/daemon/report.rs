@@ -114,7 +114,7 @@ impl Daemon {
         let uptime_s = at.saturating_since(self.started).as_secs_f64().max(f64::MIN_POSITIVE);
         let mut peers = Vec::new();
         for config in &self.config.peers {
-            let mut total = Received::default();
+            let (mut total, mut waits) = (Received::default(), Histogram::default());
             for RxPeerReport { received: stats, ordered, .. } in
                 reports.received.get(&config.public_key).into_iter().flatten().copied()
             {
@@ -124,11 +124,11 @@ impl Daemon {
                 total.refused_bad_offload += stats.bad_offload;
                 total.refused_forged_source += stats.forged_source;
                 total.duplicates += stats.duplicates + ordered.duplicates;
-                total.resequenced += ordered.held;
-                total.resequencing_s += ordered.waited_us as f64 / 1e6;
+                waits.merge(&ordered.waits);
                 total.late += ordered.late;
                 total.gaps_given_up += ordered.given_up;
             }
+            total.resequencing = Sojourn::from(&waits);
             let sent = reports.sent.get(&config.public_key).map_or(&[][..], Vec::as_slice);
             let mut flow_table = FlowTable::default();
             for (known, limit, forgotten) in sent.iter().map(|peer| peer.flow_table) {

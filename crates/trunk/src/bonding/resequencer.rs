@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
+use trunkline_queue::Histogram;
 use trunkline_units::Instant;
 
 use super::Order;
@@ -22,16 +23,14 @@ pub enum Turn {
 }
 
 /// Counts of a [`Resequencer`], packets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResequencerStats {
-    /// Those that waited for others.
-    pub held: u64,
+    /// How long those waited that waited for others.
+    pub waits: Histogram,
     /// Those that came after their turn, and were passed on out of order.
     pub late: u64,
     /// Times at which the wait for missing ones was given up.
     pub given_up: u64,
-    /// The sum of the times that packets waited, µs.
-    pub waited_us: u64,
     /// Those that had come before: of lanes that were taken for lost, and were not.
     pub duplicates: u64,
 }
@@ -219,7 +218,6 @@ impl<P> Resequencer<P> {
         let (space, count) = self.find(now, order);
         let bytes = bytes + Self::OVERHEAD;
         self.held_bytes += bytes;
-        self.stats.held += 1;
         let wait = self.wait.now(now);
         let waiting = self.spaces[space].waiting.entry(order.bucket).or_insert_with(|| {
             let deadline = now + wait;
@@ -315,7 +313,7 @@ impl<P> Resequencer<P> {
         while let Some(Held { packet, bytes, since }) = waiting.held.remove(next) {
             *next += 1;
             self.held_bytes -= bytes;
-            self.stats.waited_us += now.saturating_since(since).as_micros() as u64;
+            self.stats.waits.record(now.saturating_since(since), 1);
             self.ready.push_back(packet);
         }
         self.set_deadline(now, space, bucket);
@@ -374,7 +372,8 @@ mod tests {
         assert_eq!(arrive(&mut it, at(2), order(8, 0), 100), [0]);
         assert_eq!(arrive(&mut it, at(3), order(7, 0), 100), [0, 1, 2]);
         assert_eq!((it.held_bytes(), it.poll_timeout()), (0, None));
-        assert_eq!((it.stats().held, it.stats().waited_us), (2, 5000));
+        let waits = &it.stats().waits;
+        assert_eq!((waits.count(), waits.sum()), (2, Duration::from_millis(5)));
     }
 
     #[test]

@@ -136,15 +136,19 @@ fn mbit(rate: Option<f64>) -> String {
 
 /// What waited for its order; nothing where no paths are bonded.
 fn resequenced(received: &Received) -> String {
-    if received.resequenced == 0 && received.late == 0 {
+    let waits = &received.resequencing;
+    if waits.count == 0 && received.late == 0 {
         return String::new();
     }
-    let mean_ms = received.resequencing_s * 1e3 / received.resequenced.max(1) as f64;
     let late = match received.late {
         0 => String::new(),
         packets => format!(", {packets} came too late for it"),
     };
-    format!("; {} waited for their order, {mean_ms:.1} ms in the mean{late}", received.resequenced)
+    let [p50, p99] = [waits.p50_us, waits.p99_us].map(millis);
+    format!(
+        "; {} waited for their order, half of them up to {p50} ms, 99 % up to {p99} ms{late}",
+        waits.count
+    )
 }
 
 fn classes(table: &mut Table, peer: &Peer) {
@@ -293,7 +297,7 @@ fn uplinks(table: &mut Table, peer: &Peer) {
 }
 
 /// What a path costs, if that says anything.
-fn cost(cost: u8) -> String {
+pub(super) fn cost(cost: u8) -> String {
     if cost == 0 { String::new() } else { format!(", cost {cost}") }
 }
 

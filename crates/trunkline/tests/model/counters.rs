@@ -42,7 +42,7 @@ pub(crate) fn of(status: &Status) -> Counters {
             ("refused_bad_offload", received.refused_bad_offload),
             ("refused_forged_source", received.refused_forged_source),
             ("duplicates", received.duplicates),
-            ("resequenced", received.resequenced),
+            ("resequenced", received.resequencing.count),
             ("late", received.late),
             ("gaps_given_up", received.gaps_given_up),
         ] {
