@@ -149,6 +149,10 @@ fn defaults_of_lanes_and_classes_are_those_of_a_file_without_them() {
         ("guarantee", rate(class.share.guarantee)),
         ("ceiling", rate(class.share.ceiling)),
         ("priority", class.share.priority.to_string()),
+        (
+            "reorder_wait",
+            class.reorder_wait.map_or("by what each path carries".to_owned(), |wait| format!("{wait:?}")),
+        ),
         ("max_wait", class.max_wait.map_or("none".to_owned(), |wait| format!("{wait:?}"))),
         ("retransmission_filter", class.filters_retransmissions.to_string()),
         ("replicate", class.replicates.to_string()),

@@ -116,6 +116,10 @@ pub struct ClassSpec {
     /// that works; "spread".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paths: Option<OneOrMany<Name>>,
+    /// With `paths` of "bonded": a path over which packets would arrive later than over the fastest one by more than this takes none, 1 ms
+    /// to 400 ms; by what each path carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder_wait: Option<Time>,
     /// Its share among the classes of its lanes, 1 to 1000; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]

@@ -36,6 +36,10 @@ fn link(mbit: f64, delay: Duration) -> LinkSettings {
 
 impl Lines {
     fn new(policy: PathPolicy, lines: [(f64, u64); 2]) -> Self {
+        Self::with(plan(policy), lines)
+    }
+
+    fn with(plan: TrunkPlan, lines: [(f64, u64); 2]) -> Self {
         let mut network = Network::new(5);
         let hosts = [network.host("a"), network.host("b")];
         let gateways = [network.gateway("left"), network.gateway("right")];
@@ -57,7 +61,7 @@ impl Lines {
         });
         let sites = hosts.map(|host| vec![host]);
         let settings =
-            TrunkSettings { path_ends, ..TrunkSettings::new(sites, plan(policy), Preset::Linux6.settings()) };
+            TrunkSettings { path_ends, ..TrunkSettings::new(sites, plan, Preset::Linux6.settings()) };
         network.trunk(gateways, settings);
         Lines { network, hosts, ways }
     }
@@ -130,6 +134,17 @@ fn a_second_line_that_is_slow_or_long_takes_nothing_from_the_first() {
         let alone = Lines::new(PathPolicy::LowestDelay, [(50.0, 10), (1.0, 100)]).goodput();
         assert!(bonded > 0.96 * alone, "{second:?}: {bonded} against {alone}");
     }
+}
+
+#[test]
+fn a_line_that_is_slower_by_more_than_reorder_wait_is_left_out() {
+    let goodput = |wait_ms: u64| {
+        let mut plan = plan(PathPolicy::Bonded);
+        plan.classes[0].reorder_wait = Some(Duration::from_millis(wait_ms));
+        Lines::with(plan, [(50.0, 10), (50.0, 40)]).goodput()
+    };
+    let (without, with) = (goodput(20), goodput(100));
+    assert!((40.0..50.0).contains(&without) && with > 1.5 * without, "{with} against {without}");
 }
 
 #[test]

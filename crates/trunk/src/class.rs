@@ -135,6 +135,8 @@ pub struct ClassSettings {
     pub max_wait: Option<Duration>,
     /// Which paths its flows take, where there are several.
     pub paths: PathPolicy,
+    /// On bonded paths: none that is slower than the fastest by more takes its packets.
+    pub reorder_wait: Option<Duration>,
 }
 
 impl ClassSettings {
@@ -151,6 +153,7 @@ impl ClassSettings {
             replicates: false,
             max_wait: None,
             paths: PathPolicy::default(),
+            reorder_wait: None,
         }
     }
 }

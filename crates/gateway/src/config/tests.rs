@@ -172,6 +172,7 @@ listen = "unix:/tmp/a.metrics"
             replicates: false,
             max_wait: Some(Duration::from_millis(150)),
             paths: PathPolicy::Spread,
+            reorder_wait: None,
         }
     );
     assert_eq!(config.lane_group(ping).congestion_control, named("reno"));

@@ -33,6 +33,8 @@ const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 const RATES: &str = "8 kbit/s to 1000 Gbit/s";
 /// The bounds of `max_wait`.
 const MAX_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
+/// The bounds of `reorder_wait`: beyond the longest, the far end passes on what came early.
+const REORDER_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(400);
 /// The word for refusing in `flows.over`, which therefore names no class.
 const REFUSE: &str = "refuse";
 const OVER: &str = "\"refuse\" or the name of another class";
@@ -146,6 +148,7 @@ impl Resolver<'_> {
                 (None, default_paths) => default_paths.clone(),
                 (given, _) => self.paths(&at.key("paths"), given.as_ref()),
             },
+            reorder_wait: spec.reorder_wait.map(|time| time.0),
             ..ClassSettings::new(&spec.name.0, rules, queue, 0)
         }
     }
@@ -211,6 +214,15 @@ fn path_words() -> String {
 
 /// What takes several paths at once needs lanes that deliver in order, repair losses and carry labels.
 fn check_paths(at: &At<'_>, spec: &ClassSpec, paths: &PathPolicy, transport: Transport) {
+    if let Some(wait) = spec.reorder_wait {
+        if *paths != PathPolicy::Bonded {
+            let problem = format!("is given, and the class's paths are \"{paths}\"");
+            at.key("reorder_wait").report(problem, "paths = \"bonded\" too, or none here");
+        }
+        if !REORDER_WAIT.contains(&wait.0) {
+            at.key("reorder_wait").report(format!("{:?} is out of range", wait.0), "1 ms to 400 ms");
+        }
+    }
     if !matches!(paths, PathPolicy::Bonded | PathPolicy::Duplicate) {
         return;
     }

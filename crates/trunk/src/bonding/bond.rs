@@ -18,6 +18,8 @@ use crate::path::PathSet;
 #[derive(Debug, Clone)]
 pub(crate) struct Bond {
     lanes: Vec<BondedLane>,
+    /// A path that is slower than the fastest one by more takes nothing.
+    reorder_wait: Duration,
     now: Instant,
     standing: Standing,
 }
@@ -58,9 +60,13 @@ impl Bond {
     const MAX_SHARE: f64 = 4.0;
 
     /// Of these lanes, by the numbers of their paths. All are usable until it is known which paths work.
-    pub(crate) fn new(lanes: impl Iterator<Item = u8>) -> Self {
-        let lanes = lanes.map(BondedLane::new).collect();
-        Bond { lanes, now: Instant::ZERO, standing: Standing::default() }
+    pub(crate) fn new(lanes: impl Iterator<Item = u8>, reorder_wait: Option<Duration>) -> Self {
+        Bond {
+            lanes: lanes.map(BondedLane::new).collect(),
+            reorder_wait: reorder_wait.unwrap_or(Duration::MAX),
+            now: Instant::ZERO,
+            standing: Standing::default(),
+        }
     }
 
     fn get(&self, lane: u8) -> Option<&BondedLane> {
@@ -158,7 +164,7 @@ impl Bond {
             .known_rate(now)
             .map_or(Self::MAX_SHARE, |rate| rate.bits_per_second() as f64 / faster as f64)
             .min(Self::MAX_SHARE);
-        if difference > Self::WORTH.mul_f64(share) {
+        if difference > Self::WORTH.mul_f64(share).min(self.reorder_wait) {
             return false;
         }
         if own.has_sent_within(now, difference + Self::PAUSE) {
@@ -175,7 +181,7 @@ mod tests {
 
     /// Lanes 0 to 2 with these round-trip times and rates, at 1 s.
     fn bond(lanes: [(u64, f64); 3]) -> Bond {
-        let mut bond = Bond::new(0..3);
+        let mut bond = Bond::new(0..3, None);
         for (lane, (rtt_ms, mbit)) in (0..).zip(lanes) {
             let _ = bond.handle_snapshot(Instant::from_millis(1000), lane, &snapshot(rtt_ms, mbit), 0);
         }
@@ -244,6 +250,17 @@ mod tests {
         assert_eq!(taking(&bond, 1 << 30), [0, 2], "20 ms for a twentieth; 10 ms for a fifth");
         bond.handle_sent(Instant::from_millis(7000), 0, 0);
         assert_eq!(taking(&bond, 1 << 30), [0, 1, 2], "it may have changed");
+    }
+
+    #[test]
+    fn a_path_that_is_slower_by_more_than_reorder_wait_takes_nothing() {
+        let mut bond = bond([(20, 10.0), (30, 10.0), (220, 100.0)]);
+        assert_eq!(taking(&bond, 1 << 30), [0, 1, 2]);
+        // By 5 and by 99 ms.
+        for (ms, taken) in [(4, &[0][..]), (6, &[0, 1]), (98, &[0, 1]), (99, &[0, 1, 2])] {
+            bond.reorder_wait = Duration::from_millis(ms);
+            assert_eq!(taking(&bond, 1 << 30), taken, "{ms} ms");
+        }
     }
 
     #[test]

@@ -76,7 +76,8 @@ impl<P: Packet> Transmitter<P> {
                     }
                     None => EdgeQueue::new(number, lane, 0, Queue::new(class.queue, seed)),
                 };
-                edge_queue.bond = is_bonded.then(|| Bond::new((lane as u8..of_group.end).step_by(on_each)));
+                let of_bond = || (lane as u8..of_group.end).step_by(on_each);
+                edge_queue.bond = is_bonded.then(|| Bond::new(of_bond(), class.reorder_wait));
                 edge_queue.queue.set_max_wait(class.max_wait);
                 self.edge_queues.push(edge_queue);
             }

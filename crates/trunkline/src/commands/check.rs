@@ -13,6 +13,7 @@ use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{ClassSettings, LaneGroup, Over, PathPolicy, Transport};
 use trunkline_units::Bytes;
 
+use super::status::cost;
 use crate::cli::FileReportArguments;
 use crate::failure::Failure;
 use crate::output::{print, print_line, remark};
@@ -209,7 +210,7 @@ fn meaning(config: &Config, public_key: &str) -> String {
                 .map_or("dialled by the peer".to_owned(), |e| format!("dialled at {e}"));
             let via = path.via.to_string();
             let via = if via.is_empty() { via } else { format!(" via {via}") };
-            let cost = if path.cost == 0 { String::new() } else { format!(", cost {}", path.cost) };
+            let cost = cost(path.cost);
             let quota = path.quota.map_or_else(String::new, |quota| {
                 format!(", quota {} each {}", Bytes(quota.bytes), quota.period.each)
             });
@@ -282,6 +283,7 @@ fn treatment(config: &Config, class: &ClassSettings) -> String {
     parts.extend(class.replicates.then(|| "sent over two lanes on a path that loses packets".to_owned()));
     let several = config.peers.iter().any(|peer| peer.paths.len() > 1);
     parts.extend((several || class.paths != PathPolicy::Spread).then(|| format!("paths {}", class.paths)));
+    parts.extend(class.reorder_wait.map(|wait| format!("over none that is slower by more than {wait:?}")));
     let compresses = config.lane_group(class).compression == Compression::On;
     parts.extend((!compresses).then(|| "headers not compressed".to_owned()));
     parts.join(", ")

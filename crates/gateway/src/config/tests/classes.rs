@@ -48,7 +48,7 @@ fn presets_are_classes_by_one_word() {
     assert_eq!(
         error("classes = \"spilt\""),
         "/etc/trunkline/site.toml:2:1: classes: is \"spilt\"; allowed: \"interactive\", \"split\", \"single\", \
-         or a list, each a table with name, match, queue, lane_group, lanes, transport, delivery, congestion_control, dscp, paths, weight, guarantee, \
+         or a list, each a table with name, match, queue, lane_group, lanes, transport, delivery, congestion_control, dscp, paths, reorder_wait, weight, guarantee, \
          ceiling, priority, max_wait, flows, retransmission_filter, replicate, header_compression"
     );
 }
@@ -345,6 +345,14 @@ fn weights_and_rates_have_limits() {
             "classes.a: guarantee 11 Mbit/s is above ceiling 10 Mbit/s; allowed: a guarantee of at most the ceiling",
         ),
         ("max_wait = \"0.5 ms\"", "classes.a.max_wait: 500µs is out of range; allowed: 1 ms to 1 min"),
+        (
+            "paths = \"bonded\"\nreorder_wait = \"401 ms\"",
+            "classes.a.reorder_wait: 401ms is out of range; allowed: 1 ms to 400 ms",
+        ),
+        (
+            "reorder_wait = \"20 ms\"",
+            "classes.a.reorder_wait: is given, and the class's paths are \"spread\"; allowed: paths = \"bonded\" too, or none here",
+        ),
         ("max_wait = 20", "classes.a.max_wait: 20 is no time; allowed: "),
         ("priority = 1", "classes.a.priority: is 1; allowed: true or false"),
         (
