@@ -418,14 +418,14 @@ impl Building {
 fn check_use(endpoint: Option<&str>, interface: Option<&str>, at: &At<'_>) {
     let is_endpoint = |text: &str| {
         let split = text.rsplit_once(':');
-        split.is_some_and(|(host, port)| {
+        split.is_some_and(|(host, ports)| {
             !host.is_empty()
                 && !host.contains(|character: char| character.is_whitespace() || character.is_control())
-                && port.parse().is_ok_and(|port: u16| port > 0)
+                && ports.split(',').all(|port| port.parse().is_ok_and(|port: u16| port > 0))
         })
     };
     if let Some(endpoint) = endpoint.filter(|endpoint| !is_endpoint(endpoint)) {
-        let allowed = "a host and a port, such as \"gw.example.net:4600\" or \"[2001:db8::1]:4600\"";
+        let allowed = "a host and a port, such as \"gw.example.net:4600\" or \"[2001:db8::1]:4600\", or with several ports, such as \"gw.example.net:4600,443\"";
         at.key("endpoint").report(format!("{endpoint:?} is no endpoint"), allowed);
     }
     let is_interface = |name: &&str| {

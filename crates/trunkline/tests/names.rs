@@ -1,9 +1,11 @@
-//! Peers with a name as endpoint, while the files that resolve it are created and replaced.
+//! Endpoints: names, while the files that resolve them are created and replaced; several addresses; several ports.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::LANES;
 use crate::common::site::{Directory, PROGRAM, ask, until};
@@ -21,7 +23,7 @@ fn has_ordinary_users() -> bool {
         .is_some_and(|count: u64| count > 4_000_000_000)
 }
 
-/// A peer whose name has the addresses `hosts`, and a site that dials it; the name is resolved by files of its own.
+/// A peer, and a site that dials it. A name is resolved by files of its own.
 struct Named {
     directory: Directory,
     near: Host,
@@ -37,6 +39,11 @@ impl Named {
             eprintln!("{test}: skipped: it takes unshare, and a user namespace with ordinary users");
             return None;
         }
+        Some(Self::with(&["198.18.1.2:4600"], "far.example:4600"))
+    }
+
+    /// The peer listens here, and the site dials it there.
+    fn with(listen: &[&str], endpoint: &str) -> Self {
         let directory = Directory::new();
         let [near, far] = ["near", "far"].map(|name| Host::new(name).expect("a host"));
         veth(&near, "wan", &far, "wan").expect("a line");
@@ -50,9 +57,9 @@ impl Named {
                 "{own}[tun]\naddress = [\"198.19.{tun}.1/32\"]\n[[peers]]\nname = \"peer\"\npublic_key = \"{key}\"\nroutes = [\"198.19.{other}.1/32\"]\n{endpoint}\n"
             )
         };
-        directory.file("b", &text("listen = [\"198.18.1.2:4600\"]\n", 2, &keys[0], 1, ""));
-        directory.file("a", &text("", 1, &keys[1], 2, "endpoint = \"far.example:4600\""));
-        Some(Named { directory, near, far })
+        directory.file("b", &text(&format!("listen = {listen:?}\n"), 2, &keys[0], 1, ""));
+        directory.file("a", &text("", 1, &keys[1], 2, &format!("endpoint = \"{endpoint}\"")));
+        Named { directory, near, far }
     }
 
     /// Starts the site that dials, after `script` has been run in an `/etc` of its own, in a mount namespace.
@@ -128,5 +135,85 @@ fn a_hosts_file_that_is_created_or_replaced_after_the_start_has_effect() {
         fs::write(etc.join("hosts.new"), "198.18.1.2 far.example\n").expect("a new file");
         fs::rename(etc.join("hosts.new"), etc.join("hosts")).expect("it is put in its place");
         it.wait_for_all_lanes();
+    }
+}
+
+/// The lanes of each start are at the port that the network carries, and none has failed before.
+#[test]
+fn a_network_that_carries_one_port_of_two_keeps_no_lane_down() {
+    machine::share();
+    if !privilege::available("a_network_that_carries_one_port_of_two_keeps_no_lane_down") {
+        return;
+    }
+    let it = Named::with(&["198.18.1.2:4600", "198.18.1.2:443"], "198.18.1.2:4600,443");
+    for rule in [
+        "add pref 100 lookup local",
+        "del pref 0",
+        "add pref 50 iif wan ipproto tcp dport 4600 blackhole",
+        "add pref 51 iif wan ipproto udp dport 4600 blackhole",
+    ] {
+        let mut command = Command::new("ip");
+        command.arg("rule").args(rule.split(' '));
+        assert!(it.far.run(|| command.status()).expect("ip runs").success(), "{rule}");
+    }
+    let _b = it.directory.start(&it.far, "b", Stdio::null());
+    let log = it.directory.0.join("a.log");
+    let start = Instant::now();
+    let _a = it.directory.start(&it.near, "a", fs::File::create(&log).expect("a log"));
+    it.wait_for_all_lanes();
+    println!("all lanes after {:.1?}", start.elapsed());
+    let remotes: Vec<_> = it.lanes().into_iter().filter_map(|lane| lane.remote).collect();
+    assert!(remotes.iter().all(|remote| remote == "198.18.1.2:443"), "{remotes:?}");
+    let lines = fs::read_to_string(&log).expect("the log");
+    assert!(!lines.contains("dialling again"), "{lines}");
+}
+
+/// Takes connections, as a captive portal does to any port. It answers as a web server does, or never.
+fn portal(host: &Host, answers: bool) {
+    let portal = host.run(|| TcpListener::bind("198.18.1.2:80")).expect("a listener");
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut stream in portal.incoming().take(200).flatten() {
+            if answers {
+                // What is unread when it ends would become a reset.
+                let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
+                while stream.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {}
+                let _ = stream.write_all(b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n");
+            } else {
+                kept.push(stream);
+            }
+        }
+    });
+}
+
+#[test]
+fn another_service_at_the_endpoint_is_named() {
+    machine::share();
+    if !privilege::available("another_service_at_the_endpoint_is_named") {
+        return;
+    }
+    let it = Named::with(&["198.18.1.2:443"], "198.18.1.2:80");
+    portal(&it.far, true);
+    let _b = it.directory.start(&it.far, "b", Stdio::null());
+    let log = it.directory.0.join("a.log");
+    let _a = it.directory.start(&it.near, "a", fs::File::create(&log).expect("a log"));
+    let told = || fs::read_to_string(&log).expect("the log");
+    until("the log names it", || told().contains("198.18.1.2:80: ") && told().contains("captive portal"));
+}
+
+#[test]
+fn another_service_at_the_first_port_keeps_no_lane_from_the_second() {
+    machine::share();
+    if !privilege::available("another_service_at_the_first_port_keeps_no_lane_from_the_second") {
+        return;
+    }
+    for answers in [true, false] {
+        let it = Named::with(&["198.18.1.2:443"], "198.18.1.2:80,443");
+        portal(&it.far, answers);
+        let _b = it.directory.start(&it.far, "b", Stdio::null());
+        let start = Instant::now();
+        let _a = it.directory.start(&it.near, "a", Stdio::null());
+        it.wait_for_all_lanes();
+        println!("answers {answers}: all lanes after {:.1?}", start.elapsed());
     }
 }

@@ -228,8 +228,13 @@ impl std::fmt::Display for Via {
 pub struct Endpoint {
     /// The machine.
     pub host: Host,
-    /// The TCP port.
-    pub port: u16,
+    /// Its ports, one at least, in the order in which they are tried: networks on the way may carry only some.
+    pub ports: Vec<u16>,
+}
+
+impl Endpoint {
+    /// The most ports of an endpoint.
+    pub const MAX_PORTS: usize = 4;
 }
 
 /// The machine of an endpoint.
@@ -264,10 +269,13 @@ impl std::fmt::Display for Zone {
 impl std::fmt::Display for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.host {
-            Host::Address(address) => SocketAddr::new(*address, self.port).fmt(f),
-            Host::LinkLocal(address, zone) => write!(f, "[{address}%{zone}]:{}", self.port),
-            Host::Name(name) => write!(f, "{name}:{}", self.port),
+            Host::Address(IpAddr::V4(address)) => address.fmt(f)?,
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            Host::LinkLocal(address, zone) => write!(f, "[{address}%{zone}]")?,
+            Host::Name(name) => f.write_str(name)?,
         }
+        let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
+        write!(f, ":{}", ports.join(","))
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) const STATE_DIRECTORY: &str = "an absolute path, such as \"/var/lib/t
 /// What [`ListenAddress`] takes.
 pub(super) const LISTEN_ADDRESS: &str = "an address and a port, such as \"0.0.0.0:4600\" or \"[::]:4600\"";
 /// What [`endpoint`] takes.
-pub(super) const ENDPOINT: &str = "a host and a port, such as \"b.example.net:4600\", \"192.0.2.1:4600\", \"[2001:db8::1]:4600\" or \"[fe80::1%eth0]:4600\"";
+pub(super) const ENDPOINT: &str = "a host and a port, such as \"b.example.net:4600\", \"192.0.2.1:4600\", \"[2001:db8::1]:4600\" or \"[fe80::1%eth0]:4600\", or with up to four ports, such as \"b.example.net:4600,443\"";
 /// What [`prefix`] takes.
 pub(super) const PREFIX: &str =
     "an address and a prefix length, such as \"10.2.0.0/16\" or \"2001:db8:2::/48\"";
@@ -135,27 +135,25 @@ pub(super) fn interface_name(text: &str) -> Result<String, String> {
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} cannot name an interface")) }
 }
 
-/// Where a site is dialled: a host and a port.
+/// Where a site is dialled: a host and its ports.
 ///
 /// # Errors
 /// What is wrong with the text.
 pub fn endpoint(text: &str) -> Result<Endpoint, String> {
-    let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("{text:?} has no port"))?;
-    let port = match port.parse::<u16>() {
-        Ok(port) if port > 0 => port,
-        _ => return Err(format!("{port:?} is no port")),
-    };
+    let (host, ports) = text.rsplit_once(':').ok_or_else(|| format!("{text:?} has no port"))?;
+    let ports = self::ports(ports)?;
     if let Some((address, zone)) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')?.split_once('%')) {
-        return Ok(Endpoint { host: link_local(address, zone)?, port });
+        return Ok(Endpoint { host: link_local(address, zone)?, ports });
     }
-    if let Ok(address) = text.parse::<SocketAddr>() {
+    if let Ok(address) = format!("{host}:{}", ports[0]).parse::<SocketAddr>() {
         if address.is_ipv6() && is_link_local(address.ip()) {
             return Err(format!(
-                "{text} belongs to an interface; name it, such as [{}%eth0]:{port}",
-                address.ip()
+                "{text} belongs to an interface; name it, such as [{}%eth0]:{}",
+                address.ip(),
+                address.port()
             ));
         }
-        return Ok(Endpoint { host: Host::Address(address.ip()), port });
+        return Ok(Endpoint { host: Host::Address(address.ip()), ports });
     }
     if host.contains([':', '[', ']']) {
         return Err(format!("{host:?} is no host; an IPv6 address stands in brackets"));
@@ -163,7 +161,24 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     if !is_dns_name(host) {
         return Err(format!("{host:?} is no host"));
     }
-    Ok(Endpoint { host: Host::Name(host.to_owned()), port })
+    Ok(Endpoint { host: Host::Name(host.to_owned()), ports })
+}
+
+/// The ports of an endpoint, one at least: `4600` or `4600,443`.
+fn ports(text: &str) -> Result<Vec<u16>, String> {
+    let mut ports = Vec::new();
+    for part in text.split(',') {
+        match part.parse::<u16>() {
+            Ok(port) if port > 0 && ports.contains(&port) => return Err(format!("{port} is there twice")),
+            Ok(port) if port > 0 => ports.push(port),
+            _ => return Err(format!("{part:?} is no port")),
+        }
+    }
+    if ports.len() <= Endpoint::MAX_PORTS {
+        Ok(ports)
+    } else {
+        Err(format!("{text} are more than four ports"))
+    }
 }
 
 /// An address with its interface, by index or name: `fe80::1` and `7` or `eth0`.
@@ -247,7 +262,12 @@ mod tests {
     #[test]
     fn endpoints_are_names_or_addresses() {
         let name = endpoint("b.example.net:4600").unwrap();
-        assert_eq!(name, Endpoint { host: Host::Name("b.example.net".to_owned()), port: 4600 });
+        assert_eq!(name, Endpoint { host: Host::Name("b.example.net".to_owned()), ports: vec![4600] });
+        let several = "b.example.net:4600,443 192.0.2.1:1,2,3,4 [2001:db8::1]:4600,443 [fe80::1%eth0]:2,1";
+        for text in several.split(' ') {
+            assert_eq!(endpoint(text).unwrap().to_string(), text);
+        }
+        assert_eq!(endpoint("b:443,4600,443").unwrap_err(), "443 is there twice");
         assert_eq!(endpoint("192.0.2.1:1").unwrap().to_string(), "192.0.2.1:1");
         assert_eq!(endpoint("[2001:db8::1]:65535").unwrap().to_string(), "[2001:db8::1]:65535");
         assert_eq!(endpoint("host:1").unwrap().to_string(), "host:1");
@@ -264,6 +284,11 @@ mod tests {
             "a..b:1",
             "10.0.0.256:1",
             "1.2.3:4",
+            "b:4600,",
+            "b:,443",
+            "b:4600, 443",
+            "b:4600,0",
+            "b:1,2,3,4,5",
         ] {
             assert!(endpoint(wrong).is_err(), "{wrong}");
         }

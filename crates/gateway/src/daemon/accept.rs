@@ -23,6 +23,9 @@ pub(super) const LIMITS: Limits =
     Limits { waiting: 128, answered: 256, cpu_share: [0.4, 0.1], burst: Duration::from_millis(50) };
 /// The time limit for the handshake of a dial.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(8);
+/// Added to the reason when what was dialled does not speak the protocol.
+const OTHER_SERVICE: &str =
+    "; another service answers there, or a network on the way that wants a login first (a captive portal)";
 /// The minimum interval between warnings about declined requests of one peer.
 const REQUEST_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// The minimum interval between warnings about connections that cannot be accepted.
@@ -222,7 +225,8 @@ impl Daemon {
 
     fn handshake_failed(&mut self, connection: &Connection, error: &HandshakeError) {
         if let Some(dialled) = &connection.dialled {
-            let reason = format!("{}: {error}", connection.remote);
+            let hint = if error.is_of_another_service() { OTHER_SERVICE } else { "" };
+            let reason = format!("{}: {error}{hint}", connection.remote);
             return self.candidate_failed(dialled, Failure::Lane, &reason);
         }
         let key = if let HandshakeError::UnknownKey { key } = error { Some(*key) } else { None };

@@ -98,18 +98,16 @@ impl Daemon {
         let Some(endpoint) = peer.and_then(|peer| peer.endpoint_on(path.path)).cloned() else {
             return Vec::new();
         };
-        match endpoint.host {
-            Host::Address(address) => return vec![SocketAddr::new(address, endpoint.port)],
+        if let Host::LinkLocal(address, zone) = endpoint.host {
             // The interface may appear later, and with another index each time.
-            Host::LinkLocal(address, zone) => {
-                let scope = match zone {
-                    Zone::Index(index) => Some(index),
-                    Zone::Name(name) => self.device.link_index(&name),
-                };
-                let address = |scope| SocketAddrV6::new(address, endpoint.port, 0, scope).into();
-                return scope.map(address).into_iter().collect();
-            }
-            Host::Name(_) => {}
+            let scope = match zone {
+                Zone::Index(index) => Some(index),
+                Zone::Name(name) => self.device.link_index(&name),
+            };
+            let at = |scope| {
+                endpoint.ports.iter().map(move |port| SocketAddrV6::new(address, *port, 0, scope).into())
+            };
+            return scope.into_iter().flat_map(at).collect();
         }
         let addresses = self.names.addresses(now, path);
         self.look_up_names(now);
@@ -119,8 +117,12 @@ impl Daemon {
     /// Applies the names and addresses of the configured endpoints.
     pub(super) fn apply_endpoints(&mut self) {
         let targets = self.endpoints().filter_map(|(path, endpoint)| {
-            let Host::Name(host) = &endpoint.host else { return None };
-            Some((path, Target { host: host.clone(), port: endpoint.port }))
+            let host = match &endpoint.host {
+                Host::Name(name) => name.clone(),
+                Host::Address(address) => address.to_string(),
+                Host::LinkLocal(..) => return None,
+            };
+            Some((path, Target { host, ports: endpoint.ports.clone() }))
         });
         let targets = targets.collect();
         self.names.set_targets(now(), targets);
@@ -137,12 +139,11 @@ impl Daemon {
     }
 
     fn update_known_endpoints(&mut self) {
-        let fixed = self.endpoints().filter_map(|(_, endpoint)| match endpoint.host {
-            Host::Address(address) => Some(address),
+        let link_local = self.endpoints().filter_map(|(_, endpoint)| match endpoint.host {
             Host::LinkLocal(address, _) => Some(address.into()),
-            Host::Name(_) => None,
+            Host::Address(_) | Host::Name(_) => None,
         });
-        self.known.set_endpoints(fixed.chain(self.names.all_addresses().map(|address| address.ip())));
+        self.known.set_endpoints(link_local.chain(self.names.all_addresses().map(|address| address.ip())));
     }
 
     /// Starts the look-ups that are due, and ends those that exceed their time limit.

@@ -1,16 +1,17 @@
-//! The policy of name look-ups, without threads, sockets or a clock.
+//! The addresses of endpoints, and the policy of name look-ups, without threads, sockets or a clock.
 //!
-//! A request for an address starts a look-up if the name has no addresses, or old ones. A failure is retried
-//! [`RETRY_DELAY`] later while there are requests. Look-ups run in threads, which the resolver may block for any time. So
-//! there are bounds: [`MAX_ACTIVE`] look-ups over all names. A look-up that takes longer than [`LOOK_UP_TIMEOUT`] no longer
-//! counts as active, although its thread still runs; there are at most [`MAX_THREADS`] threads, and two for each name. So a
-//! resolver that never answers for one name does not delay the others.
+//! An address that the configuration has needs no look-up. A request for those of a name starts a look-up if it has none, or old
+//! ones. A failure is retried [`RETRY_DELAY`] later while there are requests. Look-ups run in threads, which the resolver may block
+//! for any time. So there are bounds: [`MAX_ACTIVE`] look-ups over all names. A look-up that takes longer than [`LOOK_UP_TIMEOUT`]
+//! no longer counts as active, although its thread still runs; there are at most [`MAX_THREADS`] threads, and two for each name. So
+//! a resolver that never answers for one name does not delay the others.
 //!
 //! A dial takes several addresses of a name, in the order in which it begins with them (RFC 8305 §4): the one that led to a
-//! lane last, then the others in the resolver's order (RFC 6724), the families in turn.
+//! lane last, then the others in the resolver's order (RFC 6724), the families in turn; all of them at the first port of the
+//! endpoint, then at the next.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use trunkline_units::Instant;
@@ -34,11 +35,11 @@ const MAX_THREADS_PER_NAME: usize = 2;
 /// The maximum number of addresses of one dial; the next dial takes those that follow.
 pub(super) const MAX_ADDRESSES: usize = 4;
 
-/// A host and port to look up.
+/// A host, by its name or address, and its ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) host: String,
-    pub(super) port: u16,
+    pub(super) ports: Vec<u16>,
 }
 
 /// A look-up to start. Report its result to [`Names::handle_answer`] with its number.
@@ -48,7 +49,7 @@ pub(super) struct LookUp {
     pub(super) target: Target,
 }
 
-/// The result of a look-up: addresses, possibly none, or the error.
+/// The result of a look-up: addresses, possibly none, with any port, or the error.
 pub(super) type Answer = Result<Vec<SocketAddr>, String>;
 
 /// An event of a peer's name.
@@ -75,6 +76,8 @@ struct Name {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// Its host is an address.
+    Fixed,
     /// The next request after `not_before` starts a look-up.
     Idle { not_before: Option<Instant> },
     /// A look-up starts at `at`, or later when the bounds allow.
@@ -106,13 +109,17 @@ impl Names {
     pub(super) fn set_targets(&mut self, now: Instant, targets: BTreeMap<PathKey, Target>) {
         self.peers.retain(|peer, name| targets.get(peer) == Some(&name.target));
         for (peer, target) in targets {
-            let new = || Name {
-                target,
-                addresses: Vec::new(),
-                next: 0,
-                good: None,
-                asked_at: now,
-                state: State::Idle { not_before: None },
+            let new = || {
+                let fixed = target.host.parse::<IpAddr>().ok();
+                Name {
+                    addresses: fixed
+                        .map_or_else(Vec::new, |address| at_ports(&[(address, 0).into()], &target.ports)),
+                    state: fixed.map_or(State::Idle { not_before: None }, |_| State::Fixed),
+                    target,
+                    next: 0,
+                    good: None,
+                    asked_at: now,
+                }
             };
             self.peers.entry(peer).or_insert_with(new);
         }
@@ -186,7 +193,7 @@ impl Names {
                 if let State::Due { at } = name.state {
                     self.due.remove(&(at, peer));
                 }
-                (name.addresses, name.next) = (interleave(addresses), 0);
+                (name.addresses, name.next) = (at_ports(&interleave(addresses), &name.target.ports), 0);
                 name.state = State::Idle { not_before: Some(now + ADDRESS_LIFETIME) };
                 Some(NameEvent::Resolved(peer))
             }
@@ -260,6 +267,18 @@ fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     turns.flatten().collect()
 }
 
+/// All addresses at the first port, then at the next.
+fn at_ports(addresses: &[SocketAddr], ports: &[u16]) -> Vec<SocketAddr> {
+    let mut all = Vec::new();
+    for port in ports {
+        for mut address in addresses.iter().copied() {
+            address.set_port(*port);
+            all.push(address);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use trunkline_units::Rng;
@@ -279,7 +298,7 @@ mod tests {
 
     fn names(count: u16) -> Names {
         let mut names = Names::default();
-        let target = |number| Target { host: format!("site{number}.example"), port: 4600 };
+        let target = |number| Target { host: format!("site{number}.example"), ports: vec![4600] };
         names.set_targets(at(0), (0..count).map(|number| (peer(number), target(number))).collect());
         names
     }
@@ -363,6 +382,35 @@ mod tests {
     }
 
     #[test]
+    fn all_addresses_are_dialled_at_the_first_port_before_any_at_the_next() {
+        let mut names = Names::default();
+        let target = |host: &str| Target { host: host.to_owned(), ports: vec![4600, 443] };
+        names.set_targets(
+            at(0),
+            [
+                (peer(0), target("192.0.2.1")),
+                (peer(1), target("a.example")),
+                (peer(2), target("2001:db8::1")),
+            ]
+            .into(),
+        );
+        let text = |names: &mut Names, number| {
+            let addresses = names.addresses(at(1), peer(number));
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(text(&mut names, 0), "192.0.2.1:4600 192.0.2.1:443", "without a look-up");
+        assert_eq!(text(&mut names, 2), "[2001:db8::1]:4600 [2001:db8::1]:443");
+        assert_eq!(text(&mut names, 1), "");
+        let look_up = names.poll_look_up(at(1)).expect("of the name alone");
+        assert_eq!(names.poll_look_up(at(1)), None);
+        names.handle_answer(at(1), look_up.number, Ok(addresses(1)));
+        assert_eq!(text(&mut names, 1), "192.0.2.1:4600 192.0.2.2:4600 192.0.2.1:443 192.0.2.2:443");
+        names.handle_good(peer(0), SocketAddr::from(([192, 0, 2, 1], 443)));
+        assert_eq!(text(&mut names, 0), "192.0.2.1:443 192.0.2.1:4600", "what led to a lane");
+        assert_eq!((names.poll_look_up(at(99)), names.all_addresses().count()), (None, 8));
+    }
+
+    #[test]
     fn of_many_addresses_each_dial_takes_those_that_follow() {
         let texts: Vec<String> = (1..=6).map(|last| format!("192.0.2.{last}")).collect();
         let mut names = resolved(&texts.iter().map(String::as_str).collect::<Vec<_>>());
@@ -436,7 +484,7 @@ mod tests {
         let mut names = names(1);
         names.addresses(at(0), peer(0));
         let old = names.poll_look_up(at(0)).expect("it is looked up");
-        let other = Target { host: "other.example".to_owned(), port: 1 };
+        let other = Target { host: "other.example".to_owned(), ports: vec![1] };
         names.set_targets(at(0), [(peer(0), other.clone())].into());
         assert_eq!(names.handle_answer(at(1), old.number, Ok(addresses(1))), None);
         assert_eq!(names.addresses(at(1), peer(0)), []);

@@ -78,6 +78,6 @@ impl Resolver {
 }
 
 fn resolve(target: &Target) -> Answer {
-    let addresses = (target.host.as_str(), target.port).to_socket_addrs();
+    let addresses = (target.host.as_str(), 0).to_socket_addrs();
     addresses.map(Iterator::collect).map_err(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
 //! The peers' endpoints: names, routes, and whether something answers.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,16 +53,24 @@ fn examine_endpoint(site: &Config, peer: &PeerConfig, endpoint: &Endpoint, exami
     }
     if site.may_use_quic() {
         let is_needed = site.trunk.groups.iter().any(|group| group.transport == Transport::Quic);
-        quic(peer, endpoint, address, is_needed, examination);
+        let at_ports = addresses.iter().filter(|other| other.ip() == address.ip()).copied();
+        quic(peer, endpoint, at_ports, is_needed, examination);
     }
 }
 
-/// The addresses of an endpoint, or why there are none.
+/// The addresses of an endpoint, all at its first port before any at the next, or why there are none.
 fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, String> {
     let (sender, receiver) = mpsc::channel();
-    let text = endpoint.to_string();
+    let texts: Vec<String> = endpoint
+        .ports
+        .iter()
+        .map(|port| Endpoint { ports: vec![*port], ..endpoint.clone() }.to_string())
+        .collect();
     // The resolver has no limit of its own that one could set.
-    thread::spawn(move || sender.send(text.to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
+    thread::spawn(move || {
+        let addresses: io::Result<Vec<_>> = texts.iter().map(ToSocketAddrs::to_socket_addrs).collect();
+        sender.send(addresses.map(|all| all.into_iter().flatten().collect::<Vec<_>>()))
+    });
     match receiver.recv_timeout(PATIENCE) {
         Ok(Ok(addresses)) => Ok(addresses),
         Ok(Err(error)) => Err(error.to_string()),
@@ -157,20 +165,24 @@ fn tcp(peer: &PeerConfig, endpoint: &Endpoint, addresses: &[SocketAddr], examina
     examination.look("tcp", failed);
 }
 
-/// Whether something speaks QUIC at an address: a packet of an unknown version is answered with those that are known
+/// Whether something speaks QUIC at one of these: a packet of an unknown version is answered with those that are known
 /// (RFC 9000 §6.1).
 fn quic(
     peer: &PeerConfig,
     endpoint: &Endpoint,
-    address: SocketAddr,
+    addresses: impl Iterator<Item = SocketAddr>,
     is_needed: bool,
     examination: &mut Examination,
 ) {
-    let start = Instant::now();
-    if matches!(negotiate(address), Ok(true)) {
-        let took = start.elapsed().as_secs_f64() * 1e3;
-        examination.measured.push(format!("{}: {address} answers over QUIC after {took:.1} ms", peer.name));
-        return examination.look("quic", None);
+    for address in addresses {
+        let start = Instant::now();
+        if matches!(negotiate(address), Ok(true)) {
+            let took = start.elapsed().as_secs_f64() * 1e3;
+            examination
+                .measured
+                .push(format!("{}: {address} answers over QUIC after {took:.1} ms", peer.name));
+            return examination.look("quic", None);
+        }
     }
     let (level, cost) = if is_needed {
         (Fault, "lanes over QUIC do not come up")

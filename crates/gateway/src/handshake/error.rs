@@ -98,6 +98,15 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
+    /// Whether what was dialled answers with something else than a gateway's handshake.
+    pub fn is_of_another_service(&self) -> bool {
+        match self {
+            Self::Tls(_) | Self::NoProtocol => true,
+            Self::Record(error) => error.is_peers_fault(),
+            _ => false,
+        }
+    }
+
     /// Who is at fault.
     pub fn fault(&self) -> Fault {
         match self {
