@@ -78,10 +78,11 @@ impl Deframer {
 fn decode(bytes: &[u8]) -> Result<Option<(Frame, usize)>, StreamError> {
     let decoded = Frame::decode(bytes)?;
     match decoded {
-        Some((Frame::Compressed { .. } | Frame::Packet { context: Some(_), .. }, _)) => {
-            Err(StreamError::Dependent)
+        Some((frame @ (Frame::Packet { context: None, .. } | Frame::Report { .. }), head_len)) => {
+            Ok(Some((frame, head_len)))
         }
-        decoded => Ok(decoded),
+        Some(_) => Err(StreamError::Dependent),
+        None => Ok(None),
     }
 }
 
@@ -149,8 +150,8 @@ mod tests {
     #[test]
     fn what_is_no_frame_or_depends_on_others_is_an_error_wherever_it_is_cut() {
         let unknown = StreamError::Frame(FrameError::UnknownKind { kind: 0x7f });
-        for (kind, error) in [(0x7f, unknown), (0x80, StreamError::Dependent), (0x03, StreamError::Dependent)]
-        {
+        let dependent = [0x80, 0x03, 0x21, 0x22].map(|kind| (kind, StreamError::Dependent));
+        for (kind, error) in dependent.into_iter().chain([(0x7f, unknown)]) {
             let mut stream = framed(&[9; 100]);
             stream.extend([0, 50, kind]);
             stream.extend([0; 50]);

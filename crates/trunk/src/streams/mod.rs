@@ -29,8 +29,10 @@ pub enum StreamError {
     /// It holds no sequence of frames.
     #[error("{0}")]
     Frame(#[from] FrameError),
-    /// A frame that depends on those before it: compressed, or making a context.
-    #[error("a compressed frame, or one that makes a context, in a lane of streams")]
+    /// A frame that depends on others: compressed, making a context, or saying something of the next packet.
+    #[error(
+        "a compressed frame, or one that makes a context, or numbers the next packet, in a lane of streams"
+    )]
     Dependent,
     /// It ended; the streams of a lane go on for as long as the lane.
     #[error("the peer ended a stream of the lane")]
