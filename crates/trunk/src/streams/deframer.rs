@@ -47,7 +47,8 @@ impl Deframer {
             // No frame is shorter than the longest head, so nothing of the next one gets in here.
             let Some((frame, head_len)) = decode(&self.cut)? else {
                 self.take(&mut bytes, MAX_HEAD);
-                if self.cut.len() < MAX_HEAD && decode(&self.cut)?.is_none() {
+                // An error is told as soon as the bytes that show it have come, wherever they are cut.
+                if decode(&self.cut)?.is_none() {
                     return Ok(());
                 }
                 continue;
@@ -158,6 +159,12 @@ mod tests {
             for most in [1, 3, 1000] {
                 assert_eq!(deframe(&stream, || most), Err(error), "{kind:#x} in pieces of {most}");
             }
+            // Nothing comes behind the longest head.
+            let first = framed(&[9; 100]).len();
+            stream.truncate(first + MAX_HEAD);
+            let mut pieces = [first + 2, MAX_HEAD - 2].into_iter();
+            let result = deframe(&stream, || pieces.next().expect("two pieces"));
+            assert_eq!(result, Err(error), "{kind:#x} at the end");
         }
     }
 
