@@ -10,8 +10,13 @@ use crate::usage::{Each, Period};
 
 const WAYS: &str = "another endpoint, interface, address or fwmark than that of each other path to the peer";
 
-/// The paths to a peer with this endpoint.
-pub(super) fn resolve(tables: Vec<PathTable>, endpoint: Option<&Endpoint>, at: &At<'_>) -> Vec<PathConfig> {
+/// The paths to a peer with this endpoint, which is at `of_peer`.
+pub(super) fn resolve(
+    tables: Vec<PathTable>,
+    endpoint: Option<&Endpoint>,
+    of_peer: &At<'_>,
+) -> Vec<PathConfig> {
+    let at = of_peer.key("paths");
     if tables.len() > TrunkPlan::MAX_PATHS {
         at.index(TrunkPlan::MAX_PATHS)
             .report("is one path too many", format!("at most {} paths to a peer", TrunkPlan::MAX_PATHS));
@@ -19,7 +24,7 @@ pub(super) fn resolve(tables: Vec<PathTable>, endpoint: Option<&Endpoint>, at: &
     let mut paths: Vec<PathConfig> = Vec::new();
     for (index, table) in tables.into_iter().enumerate().take(TrunkPlan::MAX_PATHS) {
         let path = path(table, &at.index(index));
-        check(&path, &paths, endpoint, &at.index(index));
+        check(&path, &paths, endpoint, of_peer, &at.index(index));
         paths.push(path);
     }
     paths
@@ -56,7 +61,13 @@ fn quota(table: QuotaTable, at: &At<'_>) -> QuotaConfig {
     QuotaConfig { bytes: table.bytes.0, period: Period { each: table.each, from }, then: table.then }
 }
 
-fn check(path: &PathConfig, before: &[PathConfig], of_peer: Option<&Endpoint>, at: &At<'_>) {
+fn check(
+    path: &PathConfig,
+    before: &[PathConfig],
+    of_peer: Option<&Endpoint>,
+    peer_at: &At<'_>,
+    at: &At<'_>,
+) {
     if PathPolicy::of_word(&path.name).is_some() {
         at.key("name").report("is a word for the paths of classes", "another name");
     }
@@ -71,6 +82,10 @@ fn check(path: &PathConfig, before: &[PathConfig], of_peer: Option<&Endpoint>, a
     }
     let endpoint = path.endpoint.as_ref().or(of_peer);
     let Some(endpoint) = endpoint else {
+        if peer_at.key("endpoint").is_given() {
+            // It is wrong: what follows from that is not reported.
+            return;
+        }
         if path.via != Via::default() {
             at.report(
                 "is bound to something and has no endpoint to dial",

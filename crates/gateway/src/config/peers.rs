@@ -56,7 +56,7 @@ fn peer(table: PeerTable, owners: &mut Owners<'_>, at: &At<'_>) -> PeerConfig {
         );
     }
     let endpoint = table.endpoint.map(|endpoint| endpoint.0);
-    let paths = paths::resolve(table.paths, endpoint.as_ref(), &at.key("paths"));
+    let paths = paths::resolve(table.paths, endpoint.as_ref(), at);
     let reserved = table.reserved.map(|rate| {
         let at = at.key("reserved");
         if paths.len() > 1 {

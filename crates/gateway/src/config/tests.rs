@@ -478,6 +478,13 @@ fn a_peer_has_all_it_needs() {
     assert!(short.contains("a key is 44 characters of base64, this has 4"), "{short}");
     let bad = peer("b", KEY_B, "[\"10.0.0.0/8\"]").replace("b:4600", "b");
     assert!(error(&bad).contains("peers.b.endpoint: \"b\" has no port"));
+    let with_paths = format!(
+        "{bad}paths = [{{ name = \"dsl\", interface = \"eth0\" }}, {{ name = \"lte\", interface = \"eth1\" }}]\n"
+    );
+    assert!(
+        error(&with_paths).contains("peers.b.endpoint: \"b\" has no port"),
+        "and nothing that follows from it"
+    );
 }
 
 #[test]
