@@ -384,7 +384,7 @@ fn paths(table: &mut Table, peer: &Peer) {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_status::{ClassHandover, Quota, Uplink, UplinkState};
+    use trunkline_status::{ClassHandover, Quota, Sojourn, Uplink, UplinkState};
 
     use super::*;
 
@@ -549,7 +549,12 @@ mod tests {
         assert_eq!(row(&table, "dsl"), words, "{table}");
         let words = ["lte", "silent", "1/3", "0", "-", "0", "dialled", "by", "the", "peer,", "cost", "2"];
         assert_eq!(row(&table, "lte"), words, "{table}");
-        assert!(!table.contains("left again"));
+        assert!(!table.contains("left again") && !table.contains("waited for their order"));
+        status.peers[0].received.resequencing =
+            Sojourn { count: 12, p50_us: Some(1024), p99_us: Some(32_768), ..Sojourn::default() };
+        let table = super::table(&status.clone(), &status);
+        let waits = "; 12 waited for their order, half of them up to 1.02 ms, 99 % up to 32.77 ms\n";
+        assert!(table.contains(waits), "{table}");
         assert!(table.contains("    lte: 12.3 GB of 20.0 GB until 2026-12-05\n"), "{table}");
         for (then, said) in [
             (QuotaThen::LastResort, "until 2026-12-05: spent, taken while no other path works"),
