@@ -261,6 +261,12 @@ impl Frame {
         }
     }
 
+    /// Whether it says nothing of other frames and needs none before it: what lanes over QUIC carry, where frames do not come in one
+    /// order.
+    pub const fn stands_alone(&self) -> bool {
+        matches!(self, Frame::Packet { context: None, .. } | Frame::Report { .. })
+    }
+
     /// Reads the head of the frame that starts `bytes`, and its length; `None` if more bytes are needed.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Option<(Frame, usize)>, FrameError> {

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::LANES;
 use crate::common::site::{Directory, PROGRAM, ask, until};
+use crate::common::{LANES, ip};
 use trunkline_status::{Answer, Lane, LaneState, Request};
 use trunkline_testbed::machine;
 use trunkline_testbed::namespace::{Host, Process, veth};
@@ -94,14 +94,10 @@ fn a_dead_address_of_two_keeps_no_lane_down() {
     machine::share();
     let Some(it) = Named::new("a_dead_address_of_two_keeps_no_lane_down") else { return };
     for (host, last) in [(&it.near, 1), (&it.far, 2)] {
-        let mut command = Command::new("ip");
-        command.args(format!("address add fd00:5::{last}/64 dev wan nodad").split(' '));
-        assert!(host.run(|| command.status()).expect("ip runs").success());
+        ip(host, &format!("address add fd00:5::{last}/64 dev wan nodad"));
     }
     for (host, route) in [(&it.near, "fd00:77::/64 via fd00:5::2"), (&it.far, "blackhole fd00:77::/64")] {
-        let mut command = Command::new("ip");
-        command.args(format!("-6 route add {route}").split(' '));
-        assert!(host.run(|| command.status()).expect("ip runs").success());
+        ip(host, &format!("-6 route add {route}"));
     }
     let _b = it.directory.start(&it.far, "b", Stdio::null());
     // Of several lines with one name the resolver takes all only if it is told so (host.conf(5)).
@@ -152,9 +148,7 @@ fn a_network_that_carries_one_port_of_two_keeps_no_lane_down() {
         "add pref 50 iif wan ipproto tcp dport 4600 blackhole",
         "add pref 51 iif wan ipproto udp dport 4600 blackhole",
     ] {
-        let mut command = Command::new("ip");
-        command.arg("rule").args(rule.split(' '));
-        assert!(it.far.run(|| command.status()).expect("ip runs").success(), "{rule}");
+        ip(&it.far, &format!("rule {rule}"));
     }
     let _b = it.directory.start(&it.far, "b", Stdio::null());
     let log = it.directory.0.join("a.log");

@@ -235,6 +235,18 @@ pub struct Endpoint {
 impl Endpoint {
     /// The most ports of an endpoint.
     pub const MAX_PORTS: usize = 4;
+
+    /// These addresses of its host in the order in which they are dialled: all at the first port, then at the next.
+    pub(crate) fn at_ports(addresses: &[SocketAddr], ports: &[u16]) -> Vec<SocketAddr> {
+        let mut all = Vec::new();
+        for port in ports {
+            for mut address in addresses.iter().copied() {
+                address.set_port(*port);
+                all.push(address);
+            }
+        }
+        all
+    }
 }
 
 /// The machine of an endpoint.

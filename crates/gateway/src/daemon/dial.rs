@@ -104,10 +104,8 @@ impl Daemon {
                 Zone::Index(index) => Some(index),
                 Zone::Name(name) => self.device.link_index(&name),
             };
-            let at = |scope| {
-                endpoint.ports.iter().map(move |port| SocketAddrV6::new(address, *port, 0, scope).into())
-            };
-            return scope.into_iter().flat_map(at).collect();
+            let scoped = scope.map(|scope| SocketAddrV6::new(address, 0, 0, scope).into());
+            return Endpoint::at_ports(scoped.as_slice(), &endpoint.ports);
         }
         let addresses = self.names.addresses(now, path);
         self.look_up_names(now);

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use crate::config::Endpoint;
 use crate::life::PathKey;
 
 /// The time after which a request starts another look-up: the known addresses did not lead to a connection.
@@ -112,8 +113,9 @@ impl Names {
             let new = || {
                 let fixed = target.host.parse::<IpAddr>().ok();
                 Name {
-                    addresses: fixed
-                        .map_or_else(Vec::new, |address| at_ports(&[(address, 0).into()], &target.ports)),
+                    addresses: fixed.map_or_else(Vec::new, |address| {
+                        Endpoint::at_ports(&[(address, 0).into()], &target.ports)
+                    }),
                     state: fixed.map_or(State::Idle { not_before: None }, |_| State::Fixed),
                     target,
                     next: 0,
@@ -193,7 +195,8 @@ impl Names {
                 if let State::Due { at } = name.state {
                     self.due.remove(&(at, peer));
                 }
-                (name.addresses, name.next) = (at_ports(&interleave(addresses), &name.target.ports), 0);
+                let addresses = Endpoint::at_ports(&interleave(addresses), &name.target.ports);
+                (name.addresses, name.next) = (addresses, 0);
                 name.state = State::Idle { not_before: Some(now + ADDRESS_LIFETIME) };
                 Some(NameEvent::Resolved(peer))
             }
@@ -265,18 +268,6 @@ fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
         (!turn.is_empty()).then_some(turn)
     });
     turns.flatten().collect()
-}
-
-/// All addresses at the first port, then at the next.
-fn at_ports(addresses: &[SocketAddr], ports: &[u16]) -> Vec<SocketAddr> {
-    let mut all = Vec::new();
-    for port in ports {
-        for mut address in addresses.iter().copied() {
-            address.set_port(*port);
-            all.push(address);
-        }
-    }
-    all
 }
 
 #[cfg(test)]

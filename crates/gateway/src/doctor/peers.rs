@@ -1,7 +1,7 @@
 //! The peers' endpoints: names, routes, and whether something answers.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,18 +61,11 @@ fn examine_endpoint(site: &Config, peer: &PeerConfig, endpoint: &Endpoint, exami
 /// The addresses of an endpoint, all at its first port before any at the next, or why there are none.
 fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, String> {
     let (sender, receiver) = mpsc::channel();
-    let texts: Vec<String> = endpoint
-        .ports
-        .iter()
-        .map(|port| Endpoint { ports: vec![*port], ..endpoint.clone() }.to_string())
-        .collect();
+    let text = Endpoint { ports: endpoint.ports[..1].to_vec(), ..endpoint.clone() }.to_string();
     // The resolver has no limit of its own that one could set.
-    thread::spawn(move || {
-        let addresses: io::Result<Vec<_>> = texts.iter().map(ToSocketAddrs::to_socket_addrs).collect();
-        sender.send(addresses.map(|all| all.into_iter().flatten().collect::<Vec<_>>()))
-    });
+    thread::spawn(move || sender.send(text.to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
     match receiver.recv_timeout(PATIENCE) {
-        Ok(Ok(addresses)) => Ok(addresses),
+        Ok(Ok(addresses)) => Ok(Endpoint::at_ports(&addresses, &endpoint.ports)),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("its name was not resolved within {} s", PATIENCE.as_secs())),
     }

@@ -57,12 +57,8 @@ impl Advice {
             Some(format!("{metric} {}", evidence.ratio().unwrap_or_else(|| evidence.sentence())))
         };
         let groups: Vec<String> = self.aims.iter().filter_map(of).collect();
-        format!("{} against direct routing: {}.", self.with_what(), groups.join(", "))
-    }
-
-    /// What was compared with direct routing in the end.
-    const fn with_what(&self) -> &'static str {
-        if self.trunk { "What is advised" } else { "The best trunk that was tried" }
+        let what = if self.trunk { "What is advised" } else { "The best trunk that was tried" };
+        format!("{what} against direct routing: {}.", groups.join(", "))
     }
 
     fn verdict(&self) -> String {

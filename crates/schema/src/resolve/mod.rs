@@ -124,10 +124,6 @@ impl Resolver<'_> {
             let problem = format!("guarantee {guarantee} is above ceiling {ceiling}");
             at.report(problem, "a guarantee of at most the ceiling");
         }
-        let max_wait = spec.max_wait.map(|time| time.0);
-        if let Some(wait) = max_wait.filter(|wait| !MAX_WAIT.contains(wait)) {
-            at.key("max_wait").report(format!("{wait:?} is out of range"), "1 ms to 1 min");
-        }
         let default = default_queue(&rules);
         let queue = match &spec.queue {
             Some(queue) => queue.resolve(&at.key("queue"), QueuePlace::Edge(default)).unwrap_or(default),
@@ -141,14 +137,14 @@ impl Resolver<'_> {
                 priority: spec.priority.unwrap_or(false),
             },
             filters_retransmissions: spec.retransmission_filter.unwrap_or(self.retransmission_filter),
-            max_wait,
+            max_wait: wait(&at.key("max_wait"), spec.max_wait, &MAX_WAIT, "1 ms to 1 min"),
             paths: match (&spec.paths, default_paths) {
                 // Its copies go over another path; a packet of bonded paths travels once.
                 (None, PathPolicy::Bonded) if spec.replicate == Some(true) => PathPolicy::LowestDelay,
                 (None, default_paths) => default_paths.clone(),
                 (given, _) => self.paths(&at.key("paths"), given.as_ref()),
             },
-            reorder_wait: spec.reorder_wait.map(|time| time.0),
+            reorder_wait: wait(&at.key("reorder_wait"), spec.reorder_wait, &REORDER_WAIT, "1 ms to 400 ms"),
             ..ClassSettings::new(&spec.name.0, rules, queue, 0)
         }
     }
@@ -212,16 +208,25 @@ fn path_words() -> String {
     format!("{}, or a list of names of paths", words.join(", "))
 }
 
+/// A time within bounds, which `allowed` says in words.
+fn wait(
+    at: &At<'_>,
+    given: Option<quantity::Time>,
+    bounds: &RangeInclusive<Duration>,
+    allowed: &str,
+) -> Option<Duration> {
+    let wait = given?.0;
+    if !bounds.contains(&wait) {
+        at.report(format!("{wait:?} is out of range"), allowed);
+    }
+    Some(wait)
+}
+
 /// What takes several paths at once needs lanes that deliver in order, repair losses and carry labels.
 fn check_paths(at: &At<'_>, spec: &ClassSpec, paths: &PathPolicy, transport: Transport) {
-    if let Some(wait) = spec.reorder_wait {
-        if *paths != PathPolicy::Bonded {
-            let problem = format!("is given, and the class's paths are \"{paths}\"");
-            at.key("reorder_wait").report(problem, "paths = \"bonded\" too, or none here");
-        }
-        if !REORDER_WAIT.contains(&wait.0) {
-            at.key("reorder_wait").report(format!("{:?} is out of range", wait.0), "1 ms to 400 ms");
-        }
+    if spec.reorder_wait.is_some() && *paths != PathPolicy::Bonded {
+        let problem = format!("is given, and the class's paths are \"{paths}\"");
+        at.key("reorder_wait").report(problem, "paths = \"bonded\" too, or none here");
     }
     if !matches!(paths, PathPolicy::Bonded | PathPolicy::Duplicate) {
         return;

@@ -335,9 +335,7 @@ impl Reassembler {
 /// Bytes of the frame that begins here, its head included.
 fn frame_len(bytes: &[u8]) -> Result<usize, DatagramError> {
     match Frame::decode(bytes)? {
-        Some((frame @ (Frame::Packet { context: None, .. } | Frame::Report { .. }), head_len)) => {
-            Ok(head_len + frame.content_len())
-        }
+        Some((frame, head_len)) if frame.stands_alone() => Ok(head_len + frame.content_len()),
         Some(_) => Err(DatagramError::Dependent),
         None => Err(DatagramError::CutHead { have: bytes.len() }),
     }

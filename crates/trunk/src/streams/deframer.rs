@@ -79,11 +79,8 @@ impl Deframer {
 fn decode(bytes: &[u8]) -> Result<Option<(Frame, usize)>, StreamError> {
     let decoded = Frame::decode(bytes)?;
     match decoded {
-        Some((frame @ (Frame::Packet { context: None, .. } | Frame::Report { .. }), head_len)) => {
-            Ok(Some((frame, head_len)))
-        }
-        Some(_) => Err(StreamError::Dependent),
-        None => Ok(None),
+        Some((frame, _)) if !frame.stands_alone() => Err(StreamError::Dependent),
+        decoded => Ok(decoded),
     }
 }
 
